@@ -1,0 +1,137 @@
+//! Instruction sets, chosen once at run time. A kernel body is written once as a [`Job`], generic over [`Isa`];
+//! [`run`] compiles it for each set under `#[target_feature]` and calls the best that the machine has.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What a kernel body may know of the instruction set that it is compiled for.
+pub trait Isa: Copy + Send + Sync + 'static {
+    /// Fused multiply-add is one instruction. Without it `f32::mul_add` is a slow library call, so kernels ask
+    /// [`Isa::fma32`] instead.
+    const FMA: bool;
+    /// Bytes of a vector register, for unroll factors.
+    const WIDTH: usize;
+    /// `a * b + c`, fused where the machine can.
+    #[inline(always)]
+    fn fma32(a: f32, b: f32, c: f32) -> f32 {
+        if Self::FMA { a.mul_add(b, c) } else { a * b + c }
+    }
+    /// `a * b + c`, fused where the machine can.
+    #[inline(always)]
+    fn fma64(a: f64, b: f64, c: f64) -> f64 {
+        if Self::FMA { a.mul_add(b, c) } else { a * b + c }
+    }
+}
+/// The portable level: what every x86-64 (SSE2) or other target has.
+#[derive(Clone, Copy)]
+pub struct Portable;
+/// AVX2, FMA, F16C (x86-64-v3).
+#[derive(Clone, Copy)]
+pub struct V3;
+/// AVX-512 F, BW, CD, DQ, VL on top of V3 (x86-64-v4).
+#[derive(Clone, Copy)]
+pub struct V4;
+impl Isa for Portable {
+    const FMA: bool = cfg!(target_arch = "aarch64");
+    const WIDTH: usize = 16;
+}
+impl Isa for V3 {
+    const FMA: bool = true;
+    const WIDTH: usize = 32;
+}
+impl Isa for V4 {
+    const FMA: bool = true;
+    const WIDTH: usize = 64;
+}
+
+/// The level in use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Level {
+    /// See [`Portable`].
+    Portable = 1,
+    /// See [`V3`].
+    V3 = 2,
+    /// See [`V4`].
+    V4 = 3,
+}
+
+static LEVEL: AtomicU8 = AtomicU8::new(0);
+
+/// The best level of this machine, or the lower one that `FLAMBEAU_ISA=portable|v3|v4` asks for.
+#[inline]
+pub fn level() -> Level {
+    match LEVEL.load(Ordering::Relaxed) {
+        1 => Level::Portable,
+        2 => Level::V3,
+        3 => Level::V4,
+        _ => detect(),
+    }
+}
+
+#[cold]
+fn detect() -> Level {
+    #[allow(unused_mut)]
+    let mut best = Level::Portable;
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let v3 = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+            && is_x86_feature_detected!("bmi2");
+        let v4 = v3
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        best = if v4 {
+            Level::V4
+        } else if v3 {
+            Level::V3
+        } else {
+            Level::Portable
+        };
+    }
+    let wish = match std::env::var("FLAMBEAU_ISA").as_deref() {
+        Ok("portable") => Level::Portable,
+        Ok("v3") => Level::V3,
+        _ => best,
+    };
+    let level = wish.min(best);
+    LEVEL.store(level as u8, Ordering::Relaxed);
+    level
+}
+
+/// A kernel body that is compiled once per instruction set. Implement [`Job::run`] with `#[inline(always)]`, and mark
+/// everything it calls so too: only inlined code is compiled for the set.
+pub trait Job {
+    /// What the body returns.
+    type Out;
+    /// The body.
+    fn run<I: Isa>(self) -> Self::Out;
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn run_v3<J: Job>(job: J) -> J::Out {
+    job.run::<V3>()
+}
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+fn run_v4<J: Job>(job: J) -> J::Out {
+    job.run::<V4>()
+}
+
+/// Runs `job` with the best instruction set of this machine.
+#[inline]
+pub fn run<J: Job>(job: J) -> J::Out {
+    #[cfg(target_arch = "x86_64")]
+    match level() {
+        // SAFETY: `level` returns V4 only where all features of `run_v4` were detected.
+        Level::V4 => return unsafe { run_v4(job) },
+        // SAFETY: `level` returns V3 or above only where all features of `run_v3` were detected.
+        Level::V3 => return unsafe { run_v3(job) },
+        Level::Portable => {}
+    }
+    job.run::<Portable>()
+}

@@ -1,0 +1,14 @@
+//! CPU kernels of Flambeau over raw slices, pointers and strides. This crate knows no `Tensor`; nearly all of the
+//! project's `unsafe` lives here.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`dtype`] | element types, [`DType`], dispatch macro |
+//! | [`isa`] | instruction sets, chosen at run time |
+//! | [`parallel`] | the only parallel-for that kernels use |
+
+pub mod dtype;
+pub mod isa;
+pub mod parallel;
+
+pub use dtype::{B8, DType, Element};

@@ -1,0 +1,197 @@
+//! The only parallel-for that kernels use. The caller takes chunks itself and never runs foreign jobs while it waits:
+//! it may hold a storage lock, and a stolen job that wants the same lock would deadlock.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads that a kernel may use, the caller included (`torch.get_num_threads`).
+pub fn num_threads() -> usize {
+    match THREADS.load(Ordering::Relaxed) {
+        0 => {
+            let n = std::env::var("OMP_NUM_THREADS")
+                .ok()
+                .and_then(|s| s.parse().ok())
+                .filter(|n| *n > 0)
+                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+            THREADS.store(n, Ordering::Relaxed);
+            n
+        }
+        n => n,
+    }
+}
+
+/// Sets the number of threads (`torch.set_num_threads`); at least 1.
+pub fn set_num_threads(n: usize) {
+    THREADS.store(n.max(1), Ordering::Relaxed);
+}
+
+struct Shared {
+    next: AtomicUsize,
+    chunks: usize,
+    done: AtomicUsize,
+    panicked: AtomicBool,
+    body: *const (dyn Fn(usize) + Sync),
+    caller: std::thread::Thread,
+}
+// SAFETY: `body` points to a `Sync` closure; it is called only while the caller of `parallel_chunks` waits for `done`.
+unsafe impl Send for Shared {}
+// SAFETY: as for Send.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Takes chunks until none is left.
+    fn work(&self) {
+        loop {
+            let i = self.next.fetch_add(1, Ordering::Relaxed);
+            if i >= self.chunks {
+                return;
+            }
+            // SAFETY: chunk `i` is not done, so the caller still waits and the closure is alive.
+            let body = unsafe { &*self.body };
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(i))).is_err() {
+                self.panicked.store(true, Ordering::Relaxed);
+            }
+            if self.done.fetch_add(1, Ordering::Release) + 1 == self.chunks {
+                self.caller.unpark();
+            }
+        }
+    }
+}
+
+struct Pool {
+    queue: Mutex<Vec<Arc<Shared>>>,
+    wake: Condvar,
+    workers: AtomicUsize,
+}
+
+fn pool() -> &'static Pool {
+    static POOL: OnceLock<Pool> = OnceLock::new();
+    POOL.get_or_init(|| Pool {
+        queue: Mutex::new(Vec::new()),
+        wake: Condvar::new(),
+        workers: AtomicUsize::new(0),
+    })
+}
+
+fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn worker() {
+    let p = pool();
+    loop {
+        let mut q = lock(&p.queue);
+        let job = loop {
+            match q.pop() {
+                Some(j) => break j,
+                None => q = p.wake.wait(q).unwrap_or_else(|e| e.into_inner()),
+            }
+        };
+        drop(q);
+        job.work();
+    }
+}
+
+fn ensure_workers(n: usize) {
+    let p = pool();
+    while p.workers.load(Ordering::Relaxed) < n {
+        if p.workers.fetch_add(1, Ordering::Relaxed) >= n {
+            p.workers.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        if std::thread::Builder::new().name("flambeau-kernel".into()).spawn(worker).is_err() {
+            p.workers.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+    }
+}
+
+thread_local! {
+    static INSIDE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Calls `body(i)` for each `i` in `0..chunks`, on up to [`num_threads`] threads, the caller among them. A nested call
+/// runs on the calling thread alone. A panic in a chunk is raised in the caller after all chunks have ended.
+pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
+    let threads = num_threads().min(chunks);
+    if threads <= 1 || INSIDE.get() {
+        (0..chunks).for_each(body);
+        return;
+    }
+    ensure_workers(threads - 1);
+    // SAFETY: only the lifetime is erased; the pointer is used while this function waits for `done`.
+    let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
+    let shared = Arc::new(Shared {
+        next: AtomicUsize::new(0),
+        chunks,
+        done: AtomicUsize::new(0),
+        panicked: AtomicBool::new(false),
+        body,
+        caller: std::thread::current(),
+    });
+    {
+        let mut q = lock(&pool().queue);
+        for _ in 1..threads {
+            q.push(shared.clone());
+        }
+    }
+    for _ in 1..threads {
+        pool().wake.notify_one();
+    }
+    INSIDE.set(true);
+    shared.work();
+    INSIDE.set(false);
+    let mut spins = 0;
+    while shared.done.load(Ordering::Acquire) < chunks {
+        spins += 1;
+        if spins < 4000 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::park();
+        }
+    }
+    if shared.panicked.load(Ordering::Relaxed) {
+        panic!("a kernel panicked on a worker thread");
+    }
+}
+
+/// Splits `0..n` into ranges of at least `grain` elements and calls `body` on each, in parallel.
+pub fn parallel_for(n: usize, grain: usize, body: impl Fn(Range<usize>) + Sync) {
+    let grain = grain.max(1);
+    let threads = num_threads();
+    if n <= grain || threads == 1 {
+        if n > 0 {
+            body(0..n);
+        }
+        return;
+    }
+    let chunks = (n / grain).clamp(1, threads * 4);
+    let size = n.div_ceil(chunks);
+    let chunks = n.div_ceil(size);
+    parallel_chunks(chunks, &|i| body(i * size..((i + 1) * size).min(n)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn covers_every_index_once() {
+        let hits: Vec<AtomicUsize> = (0..10_007).map(|_| AtomicUsize::new(0)).collect();
+        parallel_for(hits.len(), 10, |r| {
+            r.for_each(|i| {
+                hits[i].fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller() {
+        let r = std::panic::catch_unwind(|| parallel_for(1000, 1, |r| assert!(!r.contains(&500))));
+        assert!(r.is_err());
+    }
+}
