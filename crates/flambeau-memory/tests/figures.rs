@@ -1,4 +1,5 @@
 //! The pool's figures; alone in its process, since other tests would change them.
+#![cfg(not(loom))]
 
 use flambeau_memory::pool;
 

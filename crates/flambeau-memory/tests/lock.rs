@@ -1,4 +1,5 @@
 //! The storage lock: modes, refusals, mutual exclusion.
+#![cfg(not(loom))]
 
 use std::cell::UnsafeCell;
 use std::panic::Location;

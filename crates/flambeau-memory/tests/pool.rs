@@ -1,4 +1,5 @@
 //! The pool: contents, reuse, bounds, threads.
+#![cfg(not(loom))]
 
 use std::sync::mpsc;
 

@@ -32,30 +32,45 @@ fn addr(l: &StorageLock) -> usize {
     std::ptr::from_ref(l).addr()
 }
 
+#[inline]
+fn acquire((lock, write): (&StorageLock, bool)) -> Result<(), Busy> {
+    if write { lock.write_kernel() } else { lock.read_kernel() }
+}
+
+/// Ends the holds on `held`, which `acquire` got, because a further one was refused; nothing was written.
+#[cold]
+fn give_back(held: &[(&StorageLock, bool)], why: Busy) -> Busy {
+    for &(lock, write) in held {
+        // SAFETY: each caller names exactly the holds that it just acquired, and returns without using them.
+        unsafe { if write { lock.unlock_write(false) } else { lock.unlock_read() } }
+    }
+    why
+}
+
 impl<'a> Holds<'a> {
+    /// Owns the holds that the caller acquired, in at most [`INLINE`] places.
+    #[inline(always)]
+    fn from_held<const N: usize>(held: [(&'a StorageLock, bool); N]) -> Self {
+        let mut h = Self::none();
+        for (i, (lock, write)) in held.into_iter().enumerate() {
+            h.inline[i].write(lock);
+            h.writes |= (write as u32) << i;
+        }
+        h.len = N;
+        h
+    }
+
     /// No hold at all.
     #[inline]
     pub fn none() -> Self {
         Holds { len: 0, writes: 0, inline: [const { MaybeUninit::uninit() }; INLINE], spill: Vec::new() }
     }
 
-    /// Takes one more lock into the inline part; the caller keeps the order and has room.
-    #[inline]
-    fn take(mut self, (lock, write): (&'a StorageLock, bool)) -> Result<Self, Busy> {
-        if let Err(b) = if write { lock.write_kernel() } else { lock.read_kernel() } {
-            self.release_unwritten();
-            return Err(b);
-        }
-        self.inline[self.len].write(lock);
-        self.writes |= (write as u32) << self.len;
-        self.len += 1;
-        Ok(self)
-    }
-
     /// Holds one storage, for writing if `write`.
     #[inline]
     pub fn one(lock: &'a StorageLock, write: bool) -> Result<Self, Busy> {
-        Self::none().take((lock, write))
+        acquire((lock, write))?;
+        Ok(Self::from_held([(lock, write)]))
     }
 
     /// Holds the storages of two operands.
@@ -67,7 +82,9 @@ impl<'a> Holds<'a> {
         if addr(a.0) > addr(b.0) {
             std::mem::swap(&mut a, &mut b);
         }
-        Self::none().take(a)?.take(b)
+        acquire(a)?;
+        acquire(b).map_err(|e| give_back(&[a], e))?;
+        Ok(Self::from_held([a, b]))
     }
 
     /// Holds the storages of three operands.
@@ -92,7 +109,10 @@ impl<'a> Holds<'a> {
         if std::ptr::eq(b.0, c.0) {
             return Self::two(a, (b.0, b.1 | c.1));
         }
-        Self::none().take(a)?.take(b)?.take(c)
+        acquire(a)?;
+        acquire(b).map_err(|e| give_back(&[a], e))?;
+        acquire(c).map_err(|e| give_back(&[a, b], e))?;
+        Ok(Self::from_held([a, b, c]))
     }
 
     /// Holds any number of storages; `true` asks for writing. On an error nothing stays held.
@@ -125,7 +145,15 @@ impl<'a> Holds<'a> {
                 sorted[i] = (lock, write);
                 n += 1;
             }
-            return sorted[..n].iter().try_fold(Self::none(), |h, &want| h.take(want));
+            let sorted = &sorted[..n];
+            let mut h = Self::none();
+            for (i, &want) in sorted.iter().enumerate() {
+                acquire(want).map_err(|e| give_back(&sorted[..i], e))?;
+                h.inline[i].write(want.0);
+                h.writes |= (want.1 as u32) << i;
+            }
+            h.len = n;
+            return Ok(h);
         }
         let mut sorted = wanted.to_vec();
         sorted.sort_unstable_by_key(|(l, _)| addr(l));
@@ -134,15 +162,11 @@ impl<'a> Holds<'a> {
             a.1 |= same && b.1;
             same
         });
-        let mut h = Self::none();
-        h.spill.reserve_exact(sorted.len());
-        for (lock, write) in sorted {
-            if let Err(b) = if write { lock.write_kernel() } else { lock.read_kernel() } {
-                h.release_unwritten();
-                return Err(b);
-            }
-            h.spill.push((lock, write));
+        for (i, &want) in sorted.iter().enumerate() {
+            acquire(want).map_err(|e| give_back(&sorted[..i], e))?;
         }
+        let mut h = Self::none();
+        h.spill = sorted;
         Ok(h)
     }
 
@@ -164,8 +188,8 @@ impl<'a> Holds<'a> {
     #[inline]
     fn release(&mut self, bump: bool) {
         for i in 0..self.len {
-            // SAFETY: the first `len` locks were written by `take`, which got a hold on each in the mode that `writes`
-            // says; `release` runs once.
+            // SAFETY: the first `len` locks are written, each with a hold acquired in the mode that `writes` says, and
+            // `release` runs once.
             unsafe {
                 let lock = self.inline[i].assume_init();
                 if self.writes >> i & 1 != 0 { lock.unlock_write(bump) } else { lock.unlock_read() }
