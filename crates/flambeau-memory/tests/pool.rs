@@ -5,6 +5,7 @@ use std::sync::mpsc;
 
 use flambeau_memory::{Block, pool};
 
+#[allow(clippy::mut_from_ref)]
 fn bytes(b: &Block) -> &mut [u8] {
     // SAFETY: the block is owned by this test and initialised.
     unsafe { std::slice::from_raw_parts_mut(b.as_ptr(), b.len()) }
@@ -68,7 +69,7 @@ fn blocks_cross_threads() {
         for (mark, b) in receive {
             assert!(bytes(&b).iter().all(|x| *x == mark));
             n += 1;
-            if n % 7 == 0 {
+            if n.is_multiple_of(7) {
                 kept.push(b);
             }
             if kept.len() > 40 {

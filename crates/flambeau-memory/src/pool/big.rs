@@ -150,3 +150,39 @@ pub(super) fn empty() {
 pub(super) fn totals() -> (usize, u64, u64) {
     (ALLOCATED.load(Ordering::Relaxed), HITS.load(Ordering::Relaxed), MISSES.load(Ordering::Relaxed))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waste_is_bounded() {
+        for bytes in [(1 << 20) + 1, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 100_000_001] {
+            let c = capacity(bytes);
+            assert!(c >= bytes && c <= bytes + bytes / 8, "{bytes} {c}");
+        }
+    }
+
+    #[test]
+    fn the_list_fits_trims_and_decays() {
+        // A list of its own with made-up addresses; nothing is read or unmapped.
+        let mut l = List::default();
+        let at = |i: usize| NonNull::new(std::ptr::without_provenance_mut::<u8>(i << 21)).unwrap();
+        let t = Instant::now();
+        let second = Duration::from_secs(1);
+        l.put(at(1), 4 << 20, t);
+        l.put(at(2), 8 << 20, t + second);
+        l.put(at(3), 8 << 20, t + 2 * second);
+        l.put(at(4), 9 << 20, t + 3 * second);
+        // Among equals the last freed; never more than 12.5 % too large.
+        assert_eq!(l.best_fit((8 << 20) - 100), Some((at(3), 8 << 20)));
+        assert_eq!(l.best_fit(5 << 20), None);
+        let out = std::mem::ManuallyDrop::new(l.trim(usize::MAX, t + DECAY + second / 2));
+        assert_eq!(out.0, [(at(1), 4 << 20)]);
+        let out = std::mem::ManuallyDrop::new(l.trim(usize::MAX, t + DECAY + 2 * second));
+        assert_eq!(out.0, [(at(2), 8 << 20)]);
+        let out = std::mem::ManuallyDrop::new(l.trim(0, t + 3 * second));
+        assert_eq!(out.0, [(at(4), 9 << 20)]);
+        assert!(l.by_size.is_empty() && l.by_age.is_empty());
+    }
+}

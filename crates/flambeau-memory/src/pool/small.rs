@@ -353,3 +353,39 @@ pub(super) fn totals() -> (usize, u64, u64) {
     }
     ((bytes as i64).max(0) as usize, hits, COUNTS.misses.load(Ordering::Relaxed))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::class_of;
+    use super::*;
+
+    #[test]
+    fn classes_cover_their_sizes() {
+        let mut class = 0;
+        for bytes in 1..=1usize << 20 {
+            if bytes > class_size(class) {
+                class += 1;
+            }
+            assert_eq!(class_of(bytes), class, "{bytes}");
+        }
+        assert_eq!(class, CLASSES - 1);
+        for c in 0..CLASSES {
+            assert!((1..=DEPTH).contains(&depth(c)) && depth(c) * class_size(c) <= 1 << 20);
+        }
+    }
+
+    #[test]
+    fn only_what_nobody_needed_decays() {
+        let at = |i: usize| NonNull::new(std::ptr::without_provenance_mut::<u8>(i << 6)).unwrap();
+        let t = Instant::now();
+        let mut g = Global { blocks: (1..=10).map(at).collect(), low: 0, since: None };
+        assert!(g.decayed(t).is_empty());
+        // Seven were in use at some time since then: only the three coldest go.
+        g.blocks.truncate(3);
+        g.taken();
+        g.blocks.extend((4..=10).map(at));
+        assert!(g.decayed(t + DECAY).is_empty());
+        assert_eq!(g.decayed(t + DECAY * 2), [at(1), at(2), at(3)]);
+        assert_eq!(g.decayed(t + DECAY * 4), (4..=10).map(at).collect::<Vec<_>>());
+    }
+}
