@@ -10,5 +10,6 @@
 pub mod dtype;
 pub mod isa;
 pub mod parallel;
+pub mod reduce;
 
 pub use dtype::{B8, DType, Element};
