@@ -15,8 +15,12 @@ pub mod cast;
 pub mod dtype;
 pub mod isa;
 pub mod parallel;
+<<<<<<< HEAD
 pub mod pointwise;
 pub mod real;
 pub mod vmath;
+=======
+pub mod reduce;
+>>>>>>> cpu-reduce
 
 pub use dtype::{B8, DType, Element};
