@@ -6,9 +6,11 @@
 //! | [`dtype`] | element types, [`DType`], dispatch macro |
 //! | [`isa`] | instruction sets, chosen at run time |
 //! | [`parallel`] | the only parallel-for that kernels use |
+//! | [`rng`] | the random generator and everything that draws from it |
 
 pub mod dtype;
 pub mod isa;
 pub mod parallel;
+pub mod rng;
 
 pub use dtype::{B8, DType, Element};
