@@ -8,9 +8,11 @@
 
 pub mod container;
 mod error;
+pub mod npy;
 
 pub mod pickle;
 
+pub mod safetensors;
 mod source;
 pub mod torch_format;
 

@@ -70,7 +70,8 @@ pub trait TensorSink {
 /// # Errors
 /// [`Error::Malformed`] for negative values, unequal lengths, or numbers that overflow.
 pub fn required_bytes(sizes: &[i64], strides: &[i64], offset: i64, element: usize) -> Result<usize> {
-    let bad = || Error::malformed(format!("tensor geometry: size {sizes:?}, stride {strides:?}, offset {offset}"));
+    let bad =
+        || Error::malformed(format!("tensor geometry: size {sizes:?}, stride {strides:?}, offset {offset}"));
     if sizes.len() != strides.len() || offset < 0 || sizes.iter().chain(strides).any(|&v| v < 0) {
         return Err(bad());
     }

@@ -68,7 +68,9 @@ impl<R: Read + Seek> LegacyFile<R> {
         let bytes = u64::try_from(count).ok().and_then(|n| n.checked_mul(element as u64));
         match bytes {
             Some(n) if n <= self.length.saturating_sub(self.at) => Ok(n as usize),
-            _ => Err(Error::malformed(format!("a storage claims {count} elements, more than the file holds"))),
+            _ => {
+                Err(Error::malformed(format!("a storage claims {count} elements, more than the file holds")))
+            }
         }
     }
 
@@ -102,13 +104,17 @@ fn parse(bytes: &[u8]) -> Result<Head> {
     let (graph, root) = next()?;
     match graph.get(root) {
         Value::Int(PROTOCOL) => {}
-        other => return Err(Error::Unsupported(format!("stream protocol {other:?}, only {PROTOCOL} is known"))),
+        other => {
+            return Err(Error::Unsupported(format!("stream protocol {other:?}, only {PROTOCOL} is known")));
+        }
     }
     let (info, info_root) = next()?;
     let mut order = ByteOrder::Little;
     if let Value::Dict(pairs) = info.get(info_root) {
         for &(key, value) in pairs {
-            if matches!(info.get(key), Value::Str(s) if s == "little_endian") && *info.get(value) == Value::Bool(false) {
+            if matches!(info.get(key), Value::Str(s) if s == "little_endian")
+                && *info.get(value) == Value::Bool(false)
+            {
                 order = ByteOrder::Big;
             }
         }

@@ -26,7 +26,8 @@ pub enum ByteOrder {
 
 impl ByteOrder {
     /// The order of the machine this runs on.
-    pub const NATIVE: ByteOrder = if cfg!(target_endian = "little") { ByteOrder::Little } else { ByteOrder::Big };
+    pub const NATIVE: ByteOrder =
+        if cfg!(target_endian = "little") { ByteOrder::Little } else { ByteOrder::Big };
 }
 
 /// What a file is, from its first bytes.

@@ -50,7 +50,11 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     /// Starts an archive with all records in `folder`.
     pub fn new(out: W, folder: &str) -> Self {
         let folder = if folder.is_empty() { "archive" } else { folder };
-        ArchiveWriter { zip: zip::ZipWriter::new(out), folder: folder.to_owned(), sums: [0xcbf2_9ce4_8422_2325; 2] }
+        ArchiveWriter {
+            zip: zip::ZipWriter::new(out),
+            folder: folder.to_owned(),
+            sums: [0xcbf2_9ce4_8422_2325; 2],
+        }
     }
 
     /// Adds a record from a slice.
@@ -86,7 +90,9 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             Ok(())
         })?;
         if written != size {
-            return Err(Error::malformed(format!("record {name}: {written} bytes were given, {size} announced")));
+            return Err(Error::malformed(format!(
+                "record {name}: {written} bytes were given, {size} announced"
+            )));
         }
         Ok(())
     }

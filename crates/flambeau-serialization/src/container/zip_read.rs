@@ -48,7 +48,10 @@ impl<R: Read + Seek> ZipFile<R> {
                 b"little" => ByteOrder::Little,
                 b"big" => ByteOrder::Big,
                 other => {
-                    return Err(Error::malformed(format!("unknown byte order {:?}", String::from_utf8_lossy(other))));
+                    return Err(Error::malformed(format!(
+                        "unknown byte order {:?}",
+                        String::from_utf8_lossy(other)
+                    )));
                 }
             };
         }
@@ -87,6 +90,16 @@ impl<R: Read + Seek> ZipFile<R> {
         Ok(self.entry(name)?.size())
     }
 
+    /// Size of a record as it lies in the file.
+    pub fn packed_size(&mut self, name: &str) -> Result<u64> {
+        Ok(self.entry(name)?.compressed_size())
+    }
+
+    /// Size of the whole file in bytes.
+    pub fn file_size(&self) -> u64 {
+        self.length
+    }
+
     /// Reads a whole record; the CRC is checked.
     pub fn read(&mut self, name: &str) -> Result<Vec<u8>> {
         let entry = self.entry(name)?;
@@ -104,7 +117,11 @@ impl<R: Read + Seek> ZipFile<R> {
     pub fn read_into(&mut self, name: &str, out: &mut [u8]) -> Result<()> {
         let mut entry = self.entry(name)?;
         if (out.len() as u64) > entry.size() {
-            return Err(Error::malformed(format!("record {name} has {} bytes, {} are needed", entry.size(), out.len())));
+            return Err(Error::malformed(format!(
+                "record {name} has {} bytes, {} are needed",
+                entry.size(),
+                out.len()
+            )));
         }
         let whole = out.len() as u64 == entry.size();
         entry.read_exact(out)?;

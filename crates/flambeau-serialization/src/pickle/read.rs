@@ -17,8 +17,14 @@ pub fn load(bytes: &[u8]) -> Result<(Graph, Id)> {
 
 /// Like [`load`], and also returns how many bytes the pickle took, for streams of several pickles.
 pub fn load_prefix(bytes: &[u8]) -> Result<(Graph, Id, usize)> {
-    let mut machine =
-        Machine { input: bytes, at: 0, graph: Graph::new(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() };
+    let mut machine = Machine {
+        input: bytes,
+        at: 0,
+        graph: Graph::new(),
+        stack: Vec::new(),
+        marks: Vec::new(),
+        memo: HashMap::new(),
+    };
     let root = machine.run()?;
     Ok((machine.graph, root, machine.at))
 }
@@ -42,7 +48,9 @@ impl<'a> Machine<'a> {
                 return self.pop();
             }
             self.step(op).map_err(|e| match e {
-                Error::Malformed(text) => Error::Malformed(format!("pickle byte {at}, opcode {op:#04x}: {text}")),
+                Error::Malformed(text) => {
+                    Error::Malformed(format!("pickle byte {at}, opcode {op:#04x}: {text}"))
+                }
                 other => other,
             })?;
         }
@@ -227,10 +235,9 @@ impl<'a> Machine<'a> {
             }
             b'g' | b'h' | b'j' => {
                 let key = self.memo_key(op)?;
-                let &id = self
-                    .memo
-                    .get(&key)
-                    .ok_or_else(|| Error::malformed(format!("memo entry {key} is read before it is written")))?;
+                let &id = self.memo.get(&key).ok_or_else(|| {
+                    Error::malformed(format!("memo entry {key} is read before it is written"))
+                })?;
                 self.stack.push(id);
             }
             0x80 => {

@@ -95,7 +95,8 @@ impl Graph {
     /// # Errors
     /// [`Error::Limit`] past 2^32 values.
     pub fn add(&mut self, value: Value) -> Result<Id> {
-        let id = u32::try_from(self.nodes.len()).map_err(|_| Error::Limit("too many values in a pickle".into()))?;
+        let id = u32::try_from(self.nodes.len())
+            .map_err(|_| Error::Limit("too many values in a pickle".into()))?;
         self.nodes.push(value);
         Ok(Id(id))
     }
@@ -158,6 +159,14 @@ impl Graph {
 impl ObjectValue {
     /// A call, or an instance when `by_new`, that nothing was done to yet.
     pub fn new(callable: Id, args: Id, by_new: bool) -> ObjectValue {
-        ObjectValue { callable, args, kwargs: None, by_new, state: None, items: Vec::new(), pairs: Vec::new() }
+        ObjectValue {
+            callable,
+            args,
+            kwargs: None,
+            by_new,
+            state: None,
+            items: Vec::new(),
+            pairs: Vec::new(),
+        }
     }
 }

@@ -15,7 +15,15 @@ const BATCH: usize = 1000;
 /// [`Error::Unsupported`] for a value that contains itself through a tuple, call or persistent id only,
 /// which no Python object can.
 pub fn dump(graph: &Graph, root: Id) -> Result<Vec<u8>> {
-    let mut writer = Writer { graph, out: vec![0x80, 2], memo: vec![Memo::New; graph.len()], next: 0, names: HashMap::new(), latin1: None, work: Vec::new() };
+    let mut writer = Writer {
+        graph,
+        out: vec![0x80, 2],
+        memo: vec![Memo::New; graph.len()],
+        next: 0,
+        names: HashMap::new(),
+        latin1: None,
+        work: Vec::new(),
+    };
     writer.work.push(Work::Save(root));
     while let Some(work) = writer.work.pop() {
         writer.run(work)?;
@@ -138,7 +146,9 @@ impl Writer<'_> {
                 return Ok(());
             }
             Memo::Open => {
-                return Err(Error::Unsupported("a value that contains itself through a tuple or a call".into()));
+                return Err(Error::Unsupported(
+                    "a value that contains itself through a tuple or a call".into(),
+                ));
             }
             Memo::New => {}
         }
@@ -188,7 +198,9 @@ impl Writer<'_> {
             Value::Global { module, name } => self.name(module, name)?,
             Value::Object(object) => {
                 if object.kwargs.is_some() {
-                    return Err(Error::Missing("writing an object that is made with keyword arguments".into()));
+                    return Err(Error::Missing(
+                        "writing an object that is made with keyword arguments".into(),
+                    ));
                 }
                 self.memo[id.index()] = Memo::Open;
                 if let Some(state) = object.state {

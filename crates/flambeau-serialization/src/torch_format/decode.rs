@@ -19,7 +19,8 @@ const TENSOR_CALLS: [&str; 6] = [
     "_rebuild_meta_tensor_no_storage",
     "_rebuild_device_tensor_from_cpu_tensor",
 ];
-const DEFAULT_FACTORIES: [&str; 9] = ["list", "dict", "set", "int", "float", "str", "bool", "tuple", "complex"];
+const DEFAULT_FACTORIES: [&str; 9] =
+    ["list", "dict", "set", "int", "float", "str", "bool", "tuple", "complex"];
 
 type Node = Tree<TensorRef>;
 
@@ -58,8 +59,10 @@ impl Decoder<'_> {
         if depth > MAX_DEPTH {
             return Err(Error::Limit(format!("the value is nested more than {MAX_DEPTH} levels deep")));
         }
-        self.budget =
-            self.budget.checked_sub(1).ok_or_else(|| Error::Limit("the value refers to itself too often".into()))?;
+        self.budget = self
+            .budget
+            .checked_sub(1)
+            .ok_or_else(|| Error::Limit("the value refers to itself too often".into()))?;
         let graph = self.graph;
         let depth = depth + 1;
         Ok(match graph.get(id) {
@@ -79,7 +82,14 @@ impl Decoder<'_> {
             Value::Global { module, name } => self.global(module, name)?,
             Value::PersistentId(key) => {
                 let view = self.storage(*key)?;
-                Tree::Storage(self.tensor_ref(id, &view, view.dtype, view.offset, vec![view.numel], vec![1])?)
+                Tree::Storage(self.tensor_ref(
+                    id,
+                    &view,
+                    view.dtype,
+                    view.offset,
+                    vec![view.numel],
+                    vec![1],
+                )?)
             }
             Value::Object(object) => self.object(id, object, depth)?,
         })
@@ -88,8 +98,10 @@ impl Decoder<'_> {
     /// Long strings count by length, so that one string shared often cannot be copied without bound.
     fn charge<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8]> {
         let cost = bytes.len() / 4096;
-        self.budget =
-            self.budget.checked_sub(cost).ok_or_else(|| Error::Limit("the value refers to itself too often".into()))?;
+        self.budget = self
+            .budget
+            .checked_sub(cost)
+            .ok_or_else(|| Error::Limit("the value refers to itself too often".into()))?;
         Ok(bytes)
     }
 
@@ -128,7 +140,8 @@ impl Decoder<'_> {
             }
         }
         let builtin = is_builtin(module) && DEFAULT_FACTORIES.contains(&name);
-        let scheme = module == "torch" && (name.starts_with("per_tensor_") || name.starts_with("per_channel_"));
+        let scheme =
+            module == "torch" && (name.starts_with("per_tensor_") || name.starts_with("per_channel_"));
         let tensor = matches!((module, name), ("torch", "Tensor") | ("torch.nn.parameter", "Parameter"));
         if builtin || scheme || tensor || self.options.lenient {
             return Ok(Tree::Global { module: module.to_owned(), name: name.to_owned() });
@@ -202,7 +215,9 @@ impl Decoder<'_> {
                 Some(Tree::Counter(self.pairs(&pairs, depth)?))
             }
             ("_codecs", "encode", args) => Some(Tree::Bytes(self.encode(args)?)),
-            (m, "complex", &[re, im]) if is_builtin(m) => Some(Tree::Complex(self.float(re)?, self.float(im)?)),
+            (m, "complex", &[re, im]) if is_builtin(m) => {
+                Some(Tree::Complex(self.float(re)?, self.float(im)?))
+            }
             (m, "bytes", &[]) if is_builtin(m) => Some(Tree::Bytes(Vec::new())),
             (m, "bytearray", args) if is_builtin(m) => Some(Tree::ByteArray(match args {
                 &[] => Vec::new(),
@@ -337,7 +352,8 @@ impl Decoder<'_> {
         };
         let offset = self.int(offset)?;
         let base = (view.offset as i128 * view.dtype.size() as i128) / dtype.size() as i128;
-        let offset = i64::try_from(base + i128::from(offset)).map_err(|_| Error::malformed("tensor offset"))?;
+        let offset =
+            i64::try_from(base + i128::from(offset)).map_err(|_| Error::malformed("tensor offset"))?;
         let (size, stride) = (self.ints(size)?, self.ints(stride)?);
         let mut tensor = self.tensor_ref(id, &view, dtype, offset, size, stride)?;
         tensor.requires_grad = grad.map(|g| self.bool(g)).transpose()?.unwrap_or(false);
@@ -401,10 +417,12 @@ impl Decoder<'_> {
         let Value::Tuple(parts) = graph.get(id) else {
             return Err(bad("not a tuple"));
         };
-        let (&[tag, class, key, location, numel], view) = (match parts.as_slice() {
-            [head @ .., view] if head.len() == 5 => (<&[Id; 5]>::try_from(head).map_err(|_| bad("length"))?, Some(*view)),
+        let (&[tag, class, key, location, numel], view) = match parts.as_slice() {
+            [head @ .., view] if head.len() == 5 => {
+                (<&[Id; 5]>::try_from(head).map_err(|_| bad("length"))?, Some(*view))
+            }
             five => (<&[Id; 5]>::try_from(five).map_err(|_| bad("length"))?, None),
-        });
+        };
         if !matches!(graph.get(tag), Value::Str(s) if s == "storage") {
             return Err(Error::Unsupported("a persistent reference that is not a storage".into()));
         }
@@ -433,7 +451,12 @@ impl Decoder<'_> {
             }
             None => {
                 let n = self.storages.len();
-                self.storages.push(StorageInfo { key: key.clone(), dtype, nbytes, location: location.clone() });
+                self.storages.push(StorageInfo {
+                    key: key.clone(),
+                    dtype,
+                    nbytes,
+                    location: location.clone(),
+                });
                 self.by_key.insert(key.clone(), n);
                 n
             }

@@ -23,7 +23,8 @@ pub struct Encoded<'a, T> {
 /// [`Error::Unsupported`] when two tensors view one storage as different dtypes, which `torch.save` refuses
 /// too; [`Error::Missing`] for quantized tensors; [`Error::Malformed`] for a geometry outside its storage.
 pub fn encode<T: TensorSource>(tree: &Tree<T>) -> Result<Encoded<'_, T>> {
-    let mut e = Encoder { graph: Graph::new(), storages: Vec::new(), by_id: HashMap::new(), objects: HashMap::new() };
+    let mut e =
+        Encoder { graph: Graph::new(), storages: Vec::new(), by_id: HashMap::new(), objects: HashMap::new() };
     let root = e.node(tree)?;
     Ok(Encoded { graph: e.graph, root, storages: e.storages })
 }
@@ -126,7 +127,13 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
         self.graph.tuple(items)
     }
 
-    fn instance(&mut self, class: &str, args: Vec<Id>, pairs: Vec<(Id, Id)>, state: Option<Id>) -> Result<Id> {
+    fn instance(
+        &mut self,
+        class: &str,
+        args: Vec<Id>,
+        pairs: Vec<(Id, Id)>,
+        state: Option<Id>,
+    ) -> Result<Id> {
         let id = self.graph.call("collections", class, args)?;
         if let Value::Object(object) = self.graph.get_mut(id) {
             object.pairs = pairs;

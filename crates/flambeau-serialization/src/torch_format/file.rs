@@ -14,7 +14,11 @@ use std::path::Path;
 ///
 /// # Errors
 /// Those of [`load_from`], and of opening the file.
-pub fn load<S: TensorSink>(path: impl AsRef<Path>, sink: &mut S, options: LoadOptions) -> Result<Tree<S::Tensor>> {
+pub fn load<S: TensorSink>(
+    path: impl AsRef<Path>,
+    sink: &mut S,
+    options: LoadOptions,
+) -> Result<Tree<S::Tensor>> {
     load_from(BufReader::new(File::open(path)?), sink, options)
 }
 
@@ -29,7 +33,9 @@ pub fn load_from<R: Read + Seek, S: TensorSink>(
     options: LoadOptions,
 ) -> Result<Tree<S::Tensor>> {
     let (tree, storages) = match container::detect(&mut reader)? {
-        Kind::Tar => return Err(Error::Missing("checkpoints in the tar format of PyTorch before 0.1.10".into())),
+        Kind::Tar => {
+            return Err(Error::Missing("checkpoints in the tar format of PyTorch before 0.1.10".into()));
+        }
         Kind::Zip => {
             let mut file = ZipFile::open(reader)?;
             let data = file.read("data.pkl")?;
@@ -37,9 +43,15 @@ pub fn load_from<R: Read + Seek, S: TensorSink>(
             drop(data);
             let (tree, infos) = decode(&graph, root, options)?;
             let mut storages = Vec::new();
+            let mut packed = 0u64;
             for info in &infos {
                 let name = format!("data/{}", info.key);
                 let size = file.size(&name)?;
+                // Directory entries may overlap; without this sum a small file could fill the memory.
+                packed = packed.saturating_add(file.packed_size(&name)?);
+                if packed > file.file_size() {
+                    return Err(Error::malformed("the storages claim more bytes than the file holds"));
+                }
                 if info.nbytes as u64 > size {
                     return Err(Error::malformed(format!(
                         "storage {} should have {} bytes, its record has {size}",
@@ -54,7 +66,8 @@ pub fn load_from<R: Read + Seek, S: TensorSink>(
         Kind::Legacy => {
             let (mut file, graph, root) = LegacyFile::open(reader)?;
             let (tree, infos) = decode(&graph, root, options)?;
-            let places: HashMap<&str, usize> = infos.iter().enumerate().map(|(i, s)| (s.key.as_str(), i)).collect();
+            let places: HashMap<&str, usize> =
+                infos.iter().enumerate().map(|(i, s)| (s.key.as_str(), i)).collect();
             let mut storages: Vec<Option<S::Storage>> = infos.iter().map(|_| None).collect();
             for key in file.keys().to_vec() {
                 let Some(&at) = places.get(key.as_str()) else {
@@ -93,7 +106,11 @@ fn fill<S: TensorSink>(
 ) -> Result<S::Storage> {
     sink.storage(info, &mut |out| {
         if out.len() != info.nbytes {
-            return Err(Error::malformed(format!("{} bytes were offered for a storage of {}", out.len(), info.nbytes)));
+            return Err(Error::malformed(format!(
+                "{} bytes were offered for a storage of {}",
+                out.len(),
+                info.nbytes
+            )));
         }
         read(out)?;
         if order != ByteOrder::NATIVE {
