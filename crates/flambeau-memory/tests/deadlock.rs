@@ -39,12 +39,18 @@ impl Out {
     }
 }
 
+/// Long enough for other threads to take chunks and to run into the locks, on few cores too.
+fn linger() {
+    std::thread::sleep(Duration::from_micros(20));
+}
+
 /// `a += 1`, as a kernel: hold, then parallel parts.
 fn add_one(a: &Storage) {
     let _h = Holds::one(&a.lock, true).unwrap();
     // SAFETY: held for writing.
     let out = Out(unsafe { (*a.data.get()).as_mut_ptr() });
-    parallel::parallel_for(N, 500, |r| {
+    parallel::parallel_for(N, 4000, |r| {
+        linger();
         // SAFETY: held for writing, and the ranges are disjoint.
         unsafe { out.part(r) }.iter_mut().for_each(|x| *x += 1.0);
     });
@@ -60,7 +66,8 @@ fn add_zero(a: &Storage, b: &Storage) {
     let out = Out(unsafe { (*a.data.get()).as_mut_ptr() });
     // SAFETY: held for reading.
     let b = unsafe { &*b.data.get() };
-    parallel::parallel_for(N, 500, |r| {
+    parallel::parallel_for(N, 4000, |r| {
+        linger();
         // SAFETY: held for writing, and the ranges are disjoint.
         unsafe { out.part(r.clone()) }.iter_mut().zip(&b[r]).for_each(|(x, y)| *x += y - b[0]);
     });
