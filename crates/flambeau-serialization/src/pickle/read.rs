@@ -395,7 +395,7 @@ impl<'a> Machine<'a> {
 }
 
 fn pairs(flat: &[Id]) -> Result<Vec<(Id, Id)>> {
-    if flat.len() % 2 != 0 {
+    if !flat.len().is_multiple_of(2) {
         return Err(Error::malformed("a dict key without a value"));
     }
     Ok(flat.chunks_exact(2).map(|p| (p[0], p[1])).collect())

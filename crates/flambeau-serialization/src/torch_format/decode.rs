@@ -134,10 +134,10 @@ impl Decoder<'_> {
     }
 
     fn global(&mut self, module: &str, name: &str) -> Result<Node> {
-        if module == "torch" {
-            if let Some(dtype) = DType::from_name(name) {
-                return Ok(Tree::DType(dtype));
-            }
+        if module == "torch"
+            && let Some(dtype) = DType::from_name(name)
+        {
+            return Ok(Tree::DType(dtype));
         }
         let builtin = is_builtin(module) && DEFAULT_FACTORIES.contains(&name);
         let scheme =
@@ -219,9 +219,9 @@ impl Decoder<'_> {
                 Some(Tree::Complex(self.float(re)?, self.float(im)?))
             }
             (m, "bytes", &[]) if is_builtin(m) => Some(Tree::Bytes(Vec::new())),
-            (m, "bytearray", args) if is_builtin(m) => Some(Tree::ByteArray(match args {
-                &[] => Vec::new(),
-                &[a] => match self.node(a, depth)? {
+            (m, "bytearray", args) if is_builtin(m) => Some(Tree::ByteArray(match *args {
+                [] => Vec::new(),
+                [a] => match self.node(a, depth)? {
                     Tree::Bytes(b) => b,
                     _ => return Err(Error::malformed("bytearray of something that is not bytes")),
                 },
@@ -317,9 +317,9 @@ impl Decoder<'_> {
             Value::Str(s) => Ok(s.clone()),
             _ => Err(Error::malformed("torch.device of something that is not a name")),
         };
-        match args {
-            &[n] => name(n),
-            &[n, i] => match self.graph.get(i) {
+        match *args {
+            [n] => name(n),
+            [n, i] => match self.graph.get(i) {
                 Value::Int(i) => Ok(format!("{}:{i}", name(n)?)),
                 Value::None => name(n),
                 _ => Err(Error::malformed("torch.device with an index that is not a number")),

@@ -32,7 +32,8 @@ pub fn encode<T: TensorSource>(tree: &Tree<T>) -> Result<Encoded<'_, T>> {
 struct Encoder<'a, T> {
     graph: Graph,
     storages: Vec<&'a T>,
-    by_id: HashMap<usize, (usize, DType)>,
+    /// Dtype and pickled name of each storage; names are never shared with the caller's strings.
+    by_id: HashMap<usize, (DType, Id)>,
     objects: HashMap<usize, Id>,
 }
 
@@ -180,7 +181,9 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
             let mut flags = Vec::new();
             for (name, set) in [("conj", t.is_conj()), ("neg", t.is_neg())] {
                 if set {
-                    flags.push((self.graph.intern(name)?, self.graph.add(Value::Bool(true))?));
+                    // Not interned: each tensor has its own copy, as in PyTorch.
+                    flags
+                        .push((self.graph.add(Value::Str(name.into()))?, self.graph.add(Value::Bool(true))?));
                 }
             }
             args.push(self.graph.add(Value::Dict(flags))?);
@@ -200,11 +203,15 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
 
     fn storage(&mut self, t: &'a T, untyped: bool) -> Result<Id> {
         let dtype = if untyped { DType::U8 } else { t.dtype() };
-        let next = self.storages.len();
-        let &mut (key, known) = self.by_id.entry(t.storage_id()).or_insert((next, dtype));
-        if key == next {
-            self.storages.push(t);
-        }
+        let (known, key) = match self.by_id.get(&t.storage_id()) {
+            Some(&known) => known,
+            None => {
+                let key = self.graph.add(Value::Str(self.storages.len().to_string()))?;
+                self.storages.push(t);
+                self.by_id.insert(t.storage_id(), (dtype, key));
+                (dtype, key)
+            }
+        };
         if known != dtype && t.storage_nbytes() > 0 {
             return Err(Error::Unsupported(
                 "Cannot save multiple tensors or storages that view the same data as different types".into(),
@@ -217,7 +224,7 @@ impl<'a, T: TensorSource> Encoder<'a, T> {
         let parts = vec![
             self.graph.intern("storage")?,
             self.graph.global(module, class)?,
-            self.graph.intern(&key.to_string())?,
+            key,
             self.graph.intern(&t.location())?,
             self.graph.add(Value::Int((t.storage_nbytes() / dtype.size()) as i64))?,
         ];

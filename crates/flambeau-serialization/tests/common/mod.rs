@@ -5,7 +5,7 @@ use flambeau_serialization::{Result, StorageInfo, TensorRef, TensorSink, TensorS
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct T {
     pub bytes: Arc<Vec<u8>>,
     pub about: TensorRef,
