@@ -12,14 +12,15 @@
 //! | [`cast`] | conversions between dtypes |
 //! | [`rng`] | the random generator and everything that draws from it |
 
+pub mod cache;
 pub mod cast;
 pub mod dtype;
 pub mod isa;
 pub mod parallel;
 pub mod pointwise;
 pub mod real;
-pub mod vmath;
 pub mod reduce;
 pub mod rng;
+pub mod vmath;
 
 pub use dtype::{B8, DType, Element};

@@ -51,11 +51,7 @@ fn all_layouts_agree() {
         for flags in [0, STREAM] {
             let mut out = vec![-1.0f32; n * 3];
             let off = if sb < 0 { n } else { 0 };
-            let ptrs = [
-                out.as_mut_ptr().cast::<u8>(),
-                a.as_ptr() as *mut u8,
-                b[off..].as_ptr() as *mut u8,
-            ];
+            let ptrs = [out.as_mut_ptr().cast::<u8>(), a.as_ptr() as *mut u8, b[off..].as_ptr() as *mut u8];
             let strides = [4 * so, 4 * sa, 4 * sb];
             // SAFETY: the runs lie within 3n elements.
             unsafe { (l.run)(ptrs.as_ptr(), strides.as_ptr(), n, p.as_ptr(), flags) };
