@@ -277,8 +277,17 @@ real_functions! {
 
 /// An integer of an integer formula: `Wrapping` of a machine integer, so that overflow wraps in every build.
 pub trait Int:
-    Copy + Ord + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
-    + Not<Output = Self> + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + 'static
+    Copy
+    + Ord
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Neg<Output = Self>
+    + Not<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+    + 'static
 {
     /// 0.
     const ZERO: Self;

@@ -39,8 +39,8 @@ mod tests;
 
 pub use activation::*;
 pub use arith::*;
-pub(crate) use drive::{copy_run, gather, scatter};
 pub use compare::*;
+pub(crate) use drive::{copy_run, gather, scatter};
 pub use special::*;
 pub use unary::*;
 

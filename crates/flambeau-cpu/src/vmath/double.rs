@@ -22,8 +22,18 @@ fn pow2i(n: i64) -> f64 {
 #[inline(always)]
 fn exp_tail<I: Isa>(r: f64) -> f64 {
     const C: [f64; 12] = [
-        1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
-        1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5,
+        1.0 / 6227020800.0,
+        1.0 / 479001600.0,
+        1.0 / 39916800.0,
+        1.0 / 3628800.0,
+        1.0 / 362880.0,
+        1.0 / 40320.0,
+        1.0 / 5040.0,
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
     ];
     let mut p = C[0];
     for c in &C[1..] {
@@ -81,8 +91,20 @@ fn ln_parts<I: Isa>(x: f64) -> (f64, f64, f64, f64) {
     let s = f / (2.0 + f);
     let z = s * s;
     let w = z * z;
-    let a = I::fma64(w, I::fma64(w, 1.531383769920937332e-01, 2.222219843214978396e-01), 3.999999999940941908e-01) * w;
-    let b = I::fma64(w, I::fma64(w, I::fma64(w, 1.479819860511658591e-01, 1.818357216161805012e-01), 2.857142874366239149e-01), 6.666666666666735130e-01) * z;
+    let a = I::fma64(
+        w,
+        I::fma64(w, 1.531383769920937332e-01, 2.222219843214978396e-01),
+        3.999999999940941908e-01,
+    ) * w;
+    let b = I::fma64(
+        w,
+        I::fma64(
+            w,
+            I::fma64(w, 1.479819860511658591e-01, 1.818357216161805012e-01),
+            2.857142874366239149e-01,
+        ),
+        6.666666666666735130e-01,
+    ) * z;
     let h = 0.5 * f * f;
     (k, f, s * (h + (a + b)), h)
 }
@@ -117,16 +139,18 @@ pub fn tanh<I: Isa>(x: f64) -> f64 {
 #[inline(always)]
 pub fn sinh<I: Isa>(x: f64) -> f64 {
     let a = x.abs();
-    // e^a overflows before sinh does.
-    let e = expm1::<I>(if a > 709.0 { a - std::f64::consts::LN_2 } else { a });
-    let v = if a > 709.0 { e } else { 0.5 * (e + e / (e + 1.0)) };
+    let big = a > 709.0;
+    // e^a overflows before sinh does, so a large one is the square of e^(a/2), halved.
+    let e = expm1::<I>(if big { 0.5 * a } else { a });
+    let v = if big { (0.5 * e) * e } else { 0.5 * (e + e / (e + 1.0)) };
     v.copysign(x)
 }
 #[inline(always)]
 pub fn cosh<I: Isa>(x: f64) -> f64 {
     let a = x.abs();
-    let e = exp::<I>(if a > 709.0 { a - std::f64::consts::LN_2 } else { a });
-    if a > 709.0 { e } else { 0.5 * e + 0.5 / e }
+    let big = a > 709.0;
+    let e = exp::<I>(if big { 0.5 * a } else { a });
+    if big { (0.5 * e) * e } else { 0.5 * e + 0.5 / e }
 }
 #[inline(always)]
 pub fn asinh<I: Isa>(x: f64) -> f64 {

@@ -34,10 +34,15 @@ fn scale2(v: f32, n: i32) -> f32 {
 }
 #[inline(always)]
 pub fn exp<I: Isa>(x: f32) -> f32 {
+    exp_of_sum::<I>(x, 0.0)
+}
+/// e^(x + low), `low` at most 0.05.
+#[inline(always)]
+fn exp_of_sum<I: Isa>(x: f32, low: f32) -> f32 {
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -104.0 { -104.0 } else { x };
     let (n, k) = nearest::<I>(x, std::f32::consts::LOG2_E);
-    let r = I::fma32(n, -LN2_LO, I::fma32(n, -LN2_HI, x));
+    let r = I::fma32(n, -LN2_LO, I::fma32(n, -LN2_HI, x) + low);
     scale2(1.0 + I::fma32(exp_tail::<I>(r), r * r, r), k)
 }
 #[inline(always)]
@@ -60,7 +65,7 @@ pub fn expm1<I: Isa>(x: f32) -> f32 {
     let v = 2.0 * I::fma32(t, p, t - 0.5);
     if x.abs() < 1e-9 { x } else { v }
 }
-/// The exponent k, `f = m - 1` and `log(m) - f` of `x = 2^k m`, m in sqrt(1/2)..sqrt(2); `low` is added to the small part.
+/// The exponent k, `f = m - 1` and `log(m) - f` of `x = 2^k m`, m in sqrt(1/2)..sqrt(2).
 #[inline(always)]
 fn ln_parts<I: Isa>(x: f32) -> (f32, f32, f32) {
     let tiny = x < f32::MIN_POSITIVE;
@@ -127,7 +132,11 @@ pub fn erf<I: Isa>(x: f32) -> f32 {
     let s = a * a;
     let mut p = 7.889119534809384e-05;
     for c in [
-        -0.0008020841280638091, 0.0051895353394271785, -0.026854444591940516, 0.1128360017625769, -0.376126271359659,
+        -0.0008020841280638091,
+        0.0051895353394271785,
+        -0.026854444591940516,
+        0.1128360017625769,
+        -0.376126271359659,
         0.12837916591375162,
     ] {
         p = I::fma32(p, s, c);
@@ -136,8 +145,14 @@ pub fn erf<I: Isa>(x: f32) -> f32 {
     let t = if a > 4.0 { 4.0 } else { a };
     let mut p = 6.625024525863669e-07;
     for c in [
-        1.2333956003684047e-05, -0.000384807260739847, 0.004013463160402198, -0.02481292009154004, 0.1079058525146217,
-        0.6336272076085068, 1.1293971071992566, -0.00015338984428048263,
+        1.2333956003684047e-05,
+        -0.000384807260739847,
+        0.004013463160402198,
+        -0.02481292009154004,
+        0.1079058525146217,
+        0.6336272076085068,
+        1.1293971071992566,
+        -0.00015338984428048263,
     ] {
         p = I::fma32(p, t, c);
     }
@@ -153,16 +168,22 @@ pub fn erfc<I: Isa>(x: f32) -> f32 {
     let u = (a - 2.0) * I::fma32(2.0, a, 1.0) * d;
     let mut p = -0.00039500869772164383;
     for c in [
-        -0.0012204957700173611, 0.0013122948245626225, 0.00862378577695803, -0.008061118031926724, -0.05420219678225328,
-        0.16405572852555664, -0.16603160968686084, -0.09276400145147755, 1.2769783960885661,
+        -0.0012204957700173611,
+        0.0013122948245626225,
+        0.00862378577695803,
+        -0.008061118031926724,
+        -0.05420219678225328,
+        0.16405572852555664,
+        -0.16603160968686084,
+        -0.09276400145147755,
+        1.2769783960885661,
     ] {
         p = I::fma32(p, u, c);
     }
-    // The square in two parts: its rounding error would be magnified by the exponential.
-    let hi = f32::from_bits(a.to_bits() & 0xffff_f000);
-    let e = exp::<I>(-hi * hi);
-    let low = (hi - a) * (hi + a);
-    let tail = I::fma32(e, I::fma32(low, 0.5 * low, low), e) * (p * ((a + 2.0) * d));
+    // The square in two parts, the first exact: its rounding error would be magnified by the exponential.
+    let hi = f32::from_bits(a.to_bits().wrapping_add(0x800) & 0xffff_f000);
+    let e = exp_of_sum::<I>(-hi * hi, (hi - a) * (hi + a));
+    let tail = e * (p * ((a + 2.0) * d));
     if x < 0.0 { 2.0 - tail } else { tail }
 }
 #[inline(always)]

@@ -27,8 +27,37 @@ fn ulp64(got: f64, want: f64) -> f64 {
 }
 fn edges() -> Vec<f64> {
     let mut v = vec![
-        0.0, 1.0, 0.5, 2.0, 1e-45, 1e-40, 1.2e-38, 1e-30, 1e-10, 1e-4, 0.95, 0.9999, 1.0001, 9.0, 10.5, 50.0, 87.3, 88.7,
-        88.73, 89.5, 103.9, 104.5, 127.9, 149.5, 151.0, 709.7, 1e5, 1e30, 3.4e38, f64::INFINITY, f64::NAN,
+        0.0,
+        1.0,
+        0.5,
+        2.0,
+        1e-45,
+        1e-40,
+        1.2e-38,
+        1e-30,
+        1e-10,
+        1e-4,
+        0.95,
+        0.9999,
+        1.0001,
+        9.0,
+        10.5,
+        50.0,
+        87.3,
+        88.7,
+        88.73,
+        89.5,
+        103.9,
+        104.5,
+        127.9,
+        149.5,
+        151.0,
+        709.7,
+        1e5,
+        1e30,
+        3.4e38,
+        f64::INFINITY,
+        f64::NAN,
     ];
     v.extend(v.clone().iter().map(|x| -x));
     v
@@ -83,7 +112,7 @@ mod f32_functions {
         sinh(-89.0, 89.0) < 1.0: |x| x.sinh();
         cosh(-89.0, 89.0) < 1.0: |x| x.cosh();
         asinh(-10.0, 10.0) < 1.0: |x| libm::asinh(x);
-        acosh(1.0, 10.0) < 1.0: |x| libm::acosh(x);
+        acosh(1.0, 10.0) < 1.0: |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) };
         atanh(-1.0, 1.0) < 1.0: |x| libm::atanh(x);
         erf(-4.5, 4.5) < 2.0: |x| libm::erf(x);
         erfc(-4.0, 10.5) < 4.0: |x| libm::erfc(x);
@@ -127,18 +156,41 @@ mod f64_functions {
         sinh(-709.0, 709.0) < 4.0: |x| x.sinh();
         cosh(-709.0, 709.0) < 4.0: |x| x.cosh();
         asinh(-10.0, 10.0) < 4.0: |x| libm::asinh(x);
-        acosh(1.0, 10.0) < 4.0: |x| libm::acosh(x);
+        acosh(1.0, 10.0) < 4.0: |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) };
         atanh(-1.0, 1.0) < 4.0: |x| libm::atanh(x);
     }
 }
 
 #[test]
 fn pow_special_cases_are_those_of_libm() {
-    let v = [0.0f32, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e30, 1e-30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 2.5, -1e8];
+    let v = [
+        0.0f32,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        0.5,
+        -0.5,
+        1e30,
+        1e-30,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        2.5,
+        -1e8,
+    ];
     for x in v {
         for y in v {
             let (got, want) = (single::pow::<Portable>(x, y), x.powf(y));
-            assert!(got == want && got.is_sign_negative() == want.is_sign_negative() || got.is_nan() && want.is_nan() || (got - want).abs() <= want.abs() * 1e-7, "{x}^{y} = {got}, not {want}");
+            assert!(
+                got == want && got.is_sign_negative() == want.is_sign_negative()
+                    || got.is_nan() && want.is_nan()
+                    || (got - want).abs() <= want.abs() * 1e-7,
+                "{x}^{y} = {got}, not {want}"
+            );
         }
     }
 }
@@ -149,14 +201,14 @@ fn rare_functions() {
     use super::rare::*;
     for (got, want) in [
         (erfinv(0.5), 0.476936276204469873381418353643),
-        (erfinv(0.999999), 3.45891073727950002281),
-        (erfinv(-1e-5), -8.86226925459557e-6),
+        (erfinv(0.999999), 3.4589107372754987775),
+        (erfinv(-1e-5), -8.862269254759594528e-6),
         (digamma(1.0), -0.577215664901532860607),
         (digamma(-0.5), 0.03648997397857652055902),
-        (digamma(1.47), 0.00808110706478449),
-        (digamma(20.25), 2.983259543462943),
+        (digamma(1.47), 0.0080664890113648684423),
+        (digamma(20.25), 2.9832602639753078147),
         (i0(1.0), 1.26606587775200833560),
-        (i0(40.0), 14894774793419905.0),
+        (i0(40.0), 14894774793419899.924),
     ] {
         assert!(((got - want) / want).abs() < 1e-13, "{got} {want}");
     }
