@@ -6,15 +6,18 @@ mod pairs;
 pub use half_block::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 pub use pairs::cast_loop;
 
-/// f32 to float8 e4m3fn: nearest even; what exceeds 464 in magnitude, infinities and NaN become NaN.
+/// f32 to float8 e4m3fn: nearest even; what is too large, infinities included, becomes the largest value.
 #[inline]
 pub fn f32_to_e4m3(v: f32) -> u8 {
     let bits = v.to_bits();
     let sign = (bits >> 24) as u8 & 0x80;
     let mag = bits & 0x7fff_ffff;
-    // 480 = 2^8 * 1.875 would be the first value past the largest: its encoding is NaN's.
-    if mag >= 0x43f0_0000 {
+    // From 448 on everything is the largest value: the next encoding is NaN's.
+    if mag > 0x7f80_0000 {
         return sign | 0x7f;
+    }
+    if mag >= 0x43e0_0000 {
+        return sign | 0x7e;
     }
     if mag < 0x3c80_0000 {
         // Below 2^-6: adding 2^14 leaves the subnormal steps of 2^-9 in the last bits, rounded by the adder.
@@ -132,7 +135,7 @@ mod tests {
             assert!(x.is_nan() && b & 0x7f == 0x7f || f32_to_e4m3(x) == b, "{b} {x}");
             assert!(y.is_nan() && b & 0x7f > 0x7c || f32_to_e5m2(y) == b, "{b} {y}");
         }
-        for (x, want) in [(448.0, 0x7e), (464.0, 0x7e), (465.0, 0x7f), (f32::INFINITY, 0x7f), (-1.0625, 0xb8)]
+        for (x, want) in [(448.0, 0x7e), (464.0, 0x7e), (465.0, 0x7e), (f32::INFINITY, 0x7e), (-1.0625, 0xb8)]
         {
             assert_eq!(f32_to_e4m3(x), want, "{x}");
         }

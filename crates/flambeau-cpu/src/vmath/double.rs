@@ -258,15 +258,15 @@ pub fn erfc<I: Isa>(x: f64) -> f64 {
 }
 #[inline(always)]
 pub fn erfinv<I: Isa>(x: f64) -> f64 {
-    rare::erfinv(x as f64) as f64
+    rare::erfinv(x)
 }
 #[inline(always)]
 pub fn lgamma<I: Isa>(x: f64) -> f64 {
-    libm::lgamma(x as f64) as f64
+    libm::lgamma(x)
 }
 #[inline(always)]
 pub fn digamma<I: Isa>(x: f64) -> f64 {
-    rare::digamma(x as f64) as f64
+    rare::digamma(x)
 }
 #[inline(always)]
 pub fn pow<I: Isa>(x: f64, y: f64) -> f64 {
@@ -278,5 +278,5 @@ pub fn hypot<I: Isa>(x: f64, y: f64) -> f64 {
 }
 #[inline(always)]
 pub fn i0<I: Isa>(x: f64) -> f64 {
-    rare::i0(x as f64) as f64
+    rare::i0(x)
 }

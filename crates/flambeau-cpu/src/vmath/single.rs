@@ -34,16 +34,17 @@ fn scale2(v: f32, n: i32) -> f32 {
 }
 #[inline(always)]
 pub fn exp<I: Isa>(x: f32) -> f32 {
-    exp_of_sum::<I>(x, 0.0)
+    let (s, k) = exp_parts::<I>(x, 0.0);
+    scale2(1.0 + s, k)
 }
-/// e^(x + low), `low` at most 0.05.
+/// `(s, k)` with e^(x + low) = 2^k (1 + s); `low` at most 0.05.
 #[inline(always)]
-fn exp_of_sum<I: Isa>(x: f32, low: f32) -> f32 {
+fn exp_parts<I: Isa>(x: f32, low: f32) -> (f32, i32) {
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -104.0 { -104.0 } else { x };
     let (n, k) = nearest::<I>(x, std::f32::consts::LOG2_E);
-    let r = I::fma32(n, -LN2_LO, I::fma32(n, -LN2_HI, x) + low);
-    scale2(1.0 + I::fma32(exp_tail::<I>(r), r * r, r), k)
+    let r = I::fma32(n, -LN2_HI, x) + I::fma32(n, -LN2_LO, low);
+    (I::fma32(exp_tail::<I>(r), r * r, r), k)
 }
 #[inline(always)]
 pub fn exp2<I: Isa>(x: f32) -> f32 {
@@ -159,31 +160,33 @@ pub fn erf<I: Isa>(x: f32) -> f32 {
     let far = (1.0 - exp::<I>(-p)).copysign(x);
     if a < 0.95 { near } else { far }
 }
-/// `e^(-x^2) P((x-2)/(x+2)) / (1+2x)` for positive x.
+/// `e^(-x^2) P((x-2)/(x+2)) / (x+2)` for positive x.
 #[inline(always)]
 pub fn erfc<I: Isa>(x: f32) -> f32 {
     let a = x.abs();
     let a = if a > 10.6 { 10.6 } else { a };
-    let d = 1.0 / ((a + 2.0) * I::fma32(2.0, a, 1.0));
-    let u = (a - 2.0) * I::fma32(2.0, a, 1.0) * d;
-    let mut p = -0.00039500869772164383;
+    let d = 1.0 / (a + 2.0);
+    let u = (a - 2.0) * d;
+    let mut p = 7.127435891366427e-05;
     for c in [
-        -0.0012204957700173611,
-        0.0013122948245626225,
-        0.00862378577695803,
-        -0.008061118031926724,
-        -0.05420219678225328,
-        0.16405572852555664,
-        -0.16603160968686084,
-        -0.09276400145147755,
-        1.2769783960885661,
+        5.026639681766341e-05,
+        -0.000592751807467006,
+        -0.0008351101736854361,
+        0.0030618732311209532,
+        0.006476816384033361,
+        -0.021505458245341946,
+        -0.03644189316526576,
+        0.279471746848794,
+        -0.6871606934533083,
+        1.0215827089803406,
     ] {
         p = I::fma32(p, u, c);
     }
     // The square in two parts, the first exact: its rounding error would be magnified by the exponential.
     let hi = f32::from_bits(a.to_bits().wrapping_add(0x800) & 0xffff_f000);
-    let e = exp_of_sum::<I>(-hi * hi, (hi - a) * (hi + a));
-    let tail = e * (p * ((a + 2.0) * d));
+    let (s, k) = exp_parts::<I>(-hi * hi, (hi - a) * (hi + a));
+    let v = p * d;
+    let tail = scale2(I::fma32(v, s, v), k);
     if x < 0.0 { 2.0 - tail } else { tail }
 }
 #[inline(always)]

@@ -90,7 +90,7 @@ macro_rules! check32 {
                 let want: f64 = $want;
                 for got in on_isas!(f32, single, $f, x) {
                     let e = ulp32(got, want);
-                    if !(e <= worst.0) { worst = (e, x, got); }
+                    if e > worst.0 || e.is_nan() { worst = (e, x, got); }
                 }
             }
             println!("{:8} {:.2} ulp at {:e}", stringify!($f), worst.0, worst.1);
@@ -136,7 +136,7 @@ macro_rules! check64 {
                 let want: f64 = $want;
                 for got in on_isas!(f64, double, $f, x) {
                     let e = ulp64(got, want);
-                    if !(e <= worst.0) { worst = (e, x, got); }
+                    if e > worst.0 || e.is_nan() { worst = (e, x, got); }
                 }
             }
             println!("{:8} {:.2} ulp at {:e}", stringify!($f), worst.0, worst.1);
