@@ -372,9 +372,9 @@ macro_rules! int {
                 let (mut base, mut e, mut r) = (self, e.0 as u64, Self::ONE);
                 while e != 0 {
                     if e & 1 == 1 {
-                        r = r * base;
+                        r *= base;
                     }
-                    base = base * base;
+                    base *= base;
                     e >>= 1;
                 }
                 r

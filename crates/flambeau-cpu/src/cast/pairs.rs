@@ -58,7 +58,7 @@ impl Wide for Complex<f64> {
 /// C's float-to-integer conversion as x86 does it: what does not fit i64 is `i64::MIN`.
 #[inline(always)]
 pub(super) fn to_i64(v: f64) -> i64 {
-    if v >= -9_223_372_036_854_775_808.0 && v < 9_223_372_036_854_775_808.0 { v as i64 } else { i64::MIN }
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&v) { v as i64 } else { i64::MIN }
 }
 /// The same to 32 bits: what does not fit is `i32::MIN`.
 #[inline(always)]
@@ -279,8 +279,8 @@ unsafe fn same<const SIZE: usize>(
 }
 
 /// The loop that converts `from` to `to`, as `Tensor.to` does: floats to integers like C on x86, anything to bool by
-/// `!= 0`, complex to real by dropping the imaginary part, to float8 by rounding to nearest even (e4m3fn overflows to
-/// NaN, e5m2 to infinity). Equal dtypes are copied. `None` where one side is quantized and the other is not the same.
+/// `!= 0`, complex to real by dropping the imaginary part, to float8 by rounding to nearest even (e4m3fn saturates,
+/// e5m2 overflows to infinity). Equal dtypes are copied. `None` where one side is quantized and the other is not the same.
 pub fn cast_loop(from: DType, to: DType) -> Option<LoopFn> {
     use DType::*;
     if from == to {

@@ -96,14 +96,14 @@ pub(super) unsafe fn drive(
     let mut in_place = false;
     for j in 0..k {
         plain[j] = si[j] == d.ins[j].size() as isize && d.ins[j].conv == Conv::None;
-        in_place |= ins[j] == out as *const u8;
+        in_place |= std::ptr::eq(ins[j], out);
     }
     let form = match (k, n) {
         (2, 2..) if si[0] == 0 && si[1] != 0 => 1,
         (2, 2..) if si[1] == 0 && si[0] != 0 => 2,
         _ => 0u8,
     };
-    let stream = flags & STREAM != 0 && plain_out && !in_place && out as usize % d.out.work == 0;
+    let stream = flags & STREAM != 0 && plain_out && !in_place && (out as usize).is_multiple_of(d.out.work);
     let direct = plain_out && !in_place && !stream;
     if direct && form == 0 && plain[..k].iter().all(|p| *p) {
         // SAFETY: all operands are dense runs of the kernel's elements.
@@ -173,7 +173,7 @@ unsafe fn blocks(
             let to = out.offset(i as isize * so);
             (d.kernel)(if direct { to } else { result }, src, m, params, form);
             if direct {
-            } else if stream && !short && to as usize % 64 == 0 {
+            } else if stream && !short && (to as usize).is_multiple_of(64) {
                 stream_copy(result, to, m * d.out.work);
             } else {
                 store(&d.out, to, so, result, m, raw);
@@ -297,7 +297,7 @@ pub(crate) unsafe fn copy_run(
     let dense = st == size as isize && sf == st;
     // SAFETY: the caller vouches for both runs; a streamed destination is aligned, and the buffer is.
     unsafe {
-        if flags & STREAM == 0 || !dense || to as usize % 64 != 0 {
+        if flags & STREAM == 0 || !dense || !(to as usize).is_multiple_of(64) {
             return copy(to, st, from, sf, n, size);
         }
         let mut buf = Buffer::new();

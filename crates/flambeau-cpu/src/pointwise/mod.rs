@@ -6,7 +6,7 @@
 //! pointwise! {
 //!     /// `log(1 + exp(beta x)) / beta`, and `x` itself where `beta x > threshold`.
 //!     SOFTPLUS = "softplus"(x; beta, threshold) cost 900 {
-//!         float => (x * beta).gt_select(threshold, x, (x * beta).exp().log1p() / beta),
+//!         float => V::pick(x * beta > threshold, x, (x * beta).exp().log1p() / beta),
 //!     }
 //! }
 //! ```
@@ -22,7 +22,8 @@
 //! | `float_bool` `int_bool` `complex_bool` | as above | as above | `bool` |
 //! | `complex_real` | `Cx<V>` | complex | `V` |
 //! | `real_complex` | `V: Real` | the float dtypes that have a complex one | `Cx<V>` |
-//! | `bits` | first `bool`, the rest opaque values | all | opaque |
+//!
+//! `where`, `masked_fill` and `fill` move whole elements and have loops of their own.
 
 mod class;
 mod drive;

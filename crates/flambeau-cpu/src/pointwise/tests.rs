@@ -163,3 +163,50 @@ fn integers_wrap() {
     let got: Vec<i32> = apply(&RIGHT_SHIFT, DType::I32, &[&[-8i32, -8, 8][..], &[1, 40, -1]], &[]);
     assert_eq!(got, [-4, -1, 0]);
 }
+
+/// Prints microseconds per 10^4 elements: `cargo test --release -- --ignored --nocapture speed`.
+#[test]
+#[ignore = "measures, asserts nothing"]
+fn speed() {
+    let x: Vec<f32> = (0..10_000).map(|i| i as f32 * 0.001 - 5.0).collect();
+    let mut out = vec![0f32; 10_000];
+    let all: &[(&Pointwise, &[f64])] = &[
+        (&EXP, &[]),
+        (&TANH, &[]),
+        (&GELU, &[]),
+        (&GELU_TANH, &[]),
+        (&SIGMOID, &[]),
+        (&SILU, &[]),
+        (&SOFTPLUS, &[1.0, 20.0]),
+        (&ERF, &[]),
+        (&LOG, &[]),
+        (&LOG1P, &[]),
+        (&EXPM1, &[]),
+        (&SIN, &[]),
+        (&MISH, &[]),
+        (&SQRT, &[]),
+        (&RELU, &[]),
+        (&ADD, &[1.0]),
+        (&MUL, &[]),
+        (&POW, &[]),
+    ];
+    for (op, p) in all {
+        let p: Vec<Param> = p.iter().map(|v| Param::from(*v)).collect();
+        for d in [DType::F32, DType::F16, DType::BF16] {
+            let w = d.size() as isize;
+            let l = op.find(d).unwrap();
+            let i = x.as_ptr() as *mut u8;
+            let mut best = f64::INFINITY;
+            for _ in 0..300 {
+                let t = std::time::Instant::now();
+                // SAFETY: dense runs of 10^4 elements.
+                unsafe {
+                    (l.run)([out.as_mut_ptr().cast(), i, i].as_ptr(), [w; 3].as_ptr(), x.len(), p.as_ptr(), 0)
+                };
+                best = best.min(t.elapsed().as_secs_f64() * 1e6);
+            }
+            print!("{:10} {:8} {best:7.2} us  ", op.name, d.name());
+        }
+        println!();
+    }
+}

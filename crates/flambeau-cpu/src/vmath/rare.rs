@@ -52,7 +52,6 @@ pub(super) fn erfinv(x: f64) -> f64 {
     for _ in 0..2 {
         // The residual through erfc keeps its digits near 1.
         let err = if a > 0.5 { (1.0 - a) - libm::erfc(y) } else { libm::erf(y) - a };
-        let err = if a > 0.5 { err } else { err };
         let u = err / (1.128_379_167_095_512_6 * (-y * y).exp());
         y -= u / (1.0 + y * u);
     }
@@ -79,11 +78,9 @@ pub(super) fn digamma(x: f64) -> f64 {
     let mut x = x;
     let mut sum = 0.0;
     let root = 1.461_632_144_968_362_3;
-    if (x - root).abs() < 0.05 {
+    if (x - root).abs() < 0.12 {
         let t = (x - root) - 9.549_995_429_965_697e-17;
-        // Taylor coefficients of digamma at its root.
-        const C: [f64; 9] = DIGAMMA_ROOT;
-        return C.iter().rev().fold(0.0, |s, c| (s + c) * t);
+        return DIGAMMA_ROOT.iter().rev().fold(0.0, |s, c| (s + c) * t);
     }
     while x < 12.0 {
         sum -= 1.0 / x;
@@ -97,7 +94,8 @@ pub(super) fn digamma(x: f64) -> f64 {
                     - z * (1.0 / 240.0 - z * (1.0 / 132.0 - z * (691.0 / 32760.0 - z / 12.0))))));
     sum + x.ln() - 0.5 / x - series
 }
-const DIGAMMA_ROOT: [f64; 9] = [
+/// Taylor coefficients of digamma at its root, from the first power.
+const DIGAMMA_ROOT: [f64; 16] = [
     0.96767224544762117043,
     -0.44276316898359210609,
     0.25849976095565101062,
@@ -107,6 +105,13 @@ const DIGAMMA_ROOT: [f64; 9] = [
     0.048804288164143107225,
     -0.033161126474847359292,
     0.02259764823221810466,
+    -0.015424765904948959139,
+    0.010538791616612175388,
+    -0.007204534386356868241,
+    0.0049267813957298534464,
+    -0.0033698016554393280828,
+    0.0023051263267349278369,
+    -0.0015769367714301972593,
 ];
 
 /// Modified Bessel function of the first kind, order 0.
