@@ -5,11 +5,20 @@
 //! |---|---|
 //! | [`dtype`] | element types, [`DType`], dispatch macro |
 //! | [`isa`] | instruction sets, chosen at run time |
+//! | [`reduce`] | reductions over the middle dimension of a view |
+//! | [`scan`] | running sums, products, extremes |
+//! | [`softmax`] | softmax, layer norm, RMS norm |
+//! | [`sort`] | sorting, top-k, unique, nonzero, histograms |
+//! | [`index`] | gather, scatter, advanced indexing |
 //! | [`parallel`] | the only parallel-for that kernels use |
 
 pub mod dtype;
+pub mod index;
 pub mod isa;
 pub mod parallel;
 pub mod reduce;
+pub mod scan;
+pub mod softmax;
+pub mod sort;
 
 pub use dtype::{B8, DType, Element};

@@ -78,6 +78,10 @@ impl<'a, T> Ptr<'a, T> {
     pub fn new(s: &'a mut [T]) -> Self {
         Ptr(s.as_mut_ptr(), s.len(), PhantomData)
     }
+    /// The slice has no element.
+    pub fn is_empty(&self) -> bool {
+        self.1 == 0
+    }
     /// Writes one element.
     ///
     /// # Safety
