@@ -306,8 +306,7 @@ pub fn nonzero<M: Truth>(mask: &[M], shape: &[usize]) -> Vec<i64> {
         mask,
         |n| assert_eq!(n, total),
         |first, r| {
-            let mut at = first;
-            for i in r.filter(|i| mask[*i].truth()) {
+            for (at, i) in (first..).zip(r.filter(|i| mask[*i].truth())) {
                 // SAFETY: each true element has its own places.
                 let c = unsafe { place.slice(at * nd, nd) };
                 let mut rest = i;
@@ -315,7 +314,6 @@ pub fn nonzero<M: Truth>(mask: &[M], shape: &[usize]) -> Vec<i64> {
                     c[d] = if d == 0 { rest } else { rest % shape[d] } as i64;
                     rest /= shape[d];
                 }
-                at += 1;
             }
         },
     );

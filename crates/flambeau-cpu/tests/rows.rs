@@ -6,17 +6,17 @@ use flambeau_cpu::{B8, scan, softmax, sort};
 
 struct Rng(u64);
 impl Rng {
-    fn next(&mut self) -> u64 {
+    fn bits(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
     fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 20) as usize % n.max(1)
+        (self.bits() >> 20) as usize % n.max(1)
     }
     fn f(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 }
 fn close(a: f64, b: f64, tol: f64) {
@@ -59,6 +59,13 @@ fn softmaxes() {
     softmax::softmax(&[f64::NEG_INFINITY, 0.0, 1.0], 1, 3, 1, &mut y);
     assert_eq!(y[0], 0.0);
     close(y[1], 1.0 / (1.0 + 1f64.exp()), 1e-15);
+    for (x, want) in
+        [(-80f32, (-80f64).exp()), (-95.0, (-95f64).exp()), (-104.5, 0.0), (f32::NEG_INFINITY, 0.0)]
+    {
+        let mut y = [0f32; 2];
+        softmax::softmax(&[x, 0.0], 1, 2, 1, &mut y);
+        assert!((y[0] as f64 - want).abs() <= want * 1e-6 + 1e-45, "{} {want}", y[0]);
+    }
     softmax::softmax(&[f64::NEG_INFINITY; 3], 1, 3, 1, &mut y);
     assert!(y.iter().all(|v| v.is_nan()));
 }
@@ -208,12 +215,12 @@ fn sorts() {
     sorts_of(|r| [0.0f64, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -1e-310][r.below(6)]);
     sorts_of(|r| half::f16::from_f32([r.f() as f32, -0.0, 0.0, f32::NAN, -1e-7][r.below(5)]));
     sorts_of(|r| half::bf16::from_f32([r.f() as f32, -0.0, 0.0, f32::NAN][r.below(4)]));
-    sorts_of(|r| r.next() as i64);
-    sorts_of(|r| r.next() as i32);
-    sorts_of(|r| r.next() as i8);
+    sorts_of(|r| r.bits() as i64);
+    sorts_of(|r| r.bits() as i32);
+    sorts_of(|r| r.bits() as i8);
     sorts_of(|r| r.below(200) as u8);
-    sorts_of(|r| (r.next() >> 9) as i16);
-    sorts_of(|r| r.next() << 3);
+    sorts_of(|r| (r.bits() >> 9) as i16);
+    sorts_of(|r| r.bits() << 3);
 }
 
 #[test]
@@ -331,7 +338,7 @@ fn speed() {
     flambeau_cpu::parallel::set_num_threads(1);
     let mut r = Rng(4);
     let x: Vec<f32> = (0..1_000_000).map(|_| r.f() as f32).collect();
-    let z: Vec<i64> = (0..1_000_000).map(|_| r.next() as i64 >> 4).collect();
+    let z: Vec<i64> = (0..1_000_000).map(|_| r.bits() as i64 >> 4).collect();
     let (mut v, mut at) = (x.clone(), vec![0i64; x.len()]);
     let mut w = z.clone();
     let time = |what: &str, f: &mut dyn FnMut()| {

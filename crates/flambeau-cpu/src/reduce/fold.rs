@@ -389,7 +389,7 @@ fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(impl Fn
     if chunks == 1 {
         let grain = (GRAIN / (g.n * g.inner.min(TILE))).max(1);
         return parallel_for(g.outer * tiles, grain, |r| {
-            let mut acc = vec![f.init(); TILE];
+            let mut acc = [f.init(); TILE];
             for t in r {
                 let (o, i, w) = at(t);
                 tile(t, 0, &mut acc[..w]);
