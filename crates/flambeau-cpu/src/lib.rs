@@ -5,6 +5,11 @@
 //! |---|---|
 //! | [`dtype`] | element types, [`DType`], dispatch macro |
 //! | [`isa`] | instruction sets, chosen at run time |
+//! | [`reduce`] | reductions over the middle dimension of a view |
+//! | [`scan`] | running sums, products, extremes |
+//! | [`softmax`] | softmax, layer norm, RMS norm |
+//! | [`sort`] | sorting, top-k, unique, nonzero, histograms |
+//! | [`index`] | gather, scatter, advanced indexing |
 //! | [`parallel`] | the only parallel-for that kernels use |
 //! | [`pointwise`] | formulas over elements and the loops that run them |
 //! | [`real`] | the numbers that formulas compute with |
@@ -15,6 +20,7 @@
 pub mod cache;
 pub mod cast;
 pub mod dtype;
+pub mod index;
 pub mod isa;
 pub mod parallel;
 pub mod pointwise;
@@ -22,5 +28,8 @@ pub mod real;
 pub mod reduce;
 pub mod rng;
 pub mod vmath;
+pub mod scan;
+pub mod softmax;
+pub mod sort;
 
 pub use dtype::{B8, DType, Element};

@@ -4,19 +4,19 @@ use flambeau_cpu::parallel::set_num_threads;
 use flambeau_cpu::reduce::{self, Geo};
 use flambeau_cpu::{B8, dtype::Element};
 
-pub struct Rng(pub u64);
+struct Rng(u64);
 impl Rng {
-    pub fn next(&mut self) -> u64 {
+    fn bits(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 20) as usize % n.max(1)
+    fn below(&mut self, n: usize) -> usize {
+        (self.bits() >> 20) as usize % n.max(1)
     }
-    pub fn f(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    fn f(&mut self) -> f32 {
+        (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 }
 
@@ -93,20 +93,20 @@ fn near(a: f64, b: f64, scale: f64, what: &str) {
 fn sums() {
     let s = |row: &[f32]| row.iter().map(|v| *v as f64).sum::<f64>();
     let mag = |row: &[f32]| row.iter().map(|v| v.abs() as f64).sum::<f64>();
-    // A pairwise sum over lanes of 64 steps: far below n * eps.
-    each(Rng::f, 0f32, true, reduce::sum, |row, v| near(v as f64, s(row), mag(row) * 2e-7 + 1e-30, "sum"));
+    // The worst case of 16 steps and the joins of 4096 elements and of the blocks: at most 34 roundings of 2^-24.
+    each(Rng::f, 0f32, true, reduce::sum, |row, v| near(v as f64, s(row), mag(row) * 2e-6 + 1e-30, "sum"));
     each(Rng::f, 0f32, true, reduce::mean, |row, v| {
-        near(v as f64, s(row) / row.len() as f64, mag(row) / row.len() as f64 * 3e-7, "mean")
+        near(v as f64, s(row) / row.len() as f64, mag(row) / row.len() as f64 * 2e-6, "mean")
     });
     each(
-        |r| r.next() as i32,
+        |r| r.bits() as i32,
         0i64,
         true,
         reduce::sum,
         |row, v| assert_eq!(v, row.iter().map(|v| *v as i64).sum::<i64>()),
     );
     each(
-        |r| B8((r.next() >> 30) as u8 & 3),
+        |r| B8((r.bits() >> 30) as u8 & 3),
         0i64,
         true,
         reduce::sum,

@@ -78,6 +78,10 @@ impl<'a, T> Ptr<'a, T> {
     pub fn new(s: &'a mut [T]) -> Self {
         Ptr(s.as_mut_ptr(), s.len(), PhantomData)
     }
+    /// The slice has no element.
+    pub fn is_empty(&self) -> bool {
+        self.1 == 0
+    }
     /// Writes one element.
     ///
     /// # Safety
@@ -130,6 +134,8 @@ pub trait Step<T: Copy>: Sync {
 /// Makes a [`Fold`] of a [`Step`], with independent lanes so that it vectorises.
 pub struct Lanes<S>(pub S);
 const L: usize = 64;
+/// Steps of a lane before it is joined.
+const STEPS: usize = 16;
 impl<T: Copy, S: Step<T>> Fold<T> for Lanes<S> {
     type Acc = S::Acc;
     #[inline(always)]
@@ -148,9 +154,22 @@ impl<T: Copy, S: Step<T>> Fold<T> for Lanes<S> {
         }
         let mut l = [s.init(); L];
         let (blocks, rest) = x.as_chunks::<L>();
-        for c in blocks {
+        let (first, more) = blocks.split_at(blocks.len().min(STEPS));
+        for c in first {
             for j in 0..L {
                 l[j] = s.step(l[j], c[j]);
+            }
+        }
+        // Later groups start afresh, so that no lane adds a long chain one by one.
+        for group in more.chunks(STEPS) {
+            let mut m = [s.init(); L];
+            for c in group {
+                for j in 0..L {
+                    m[j] = s.step(m[j], c[j]);
+                }
+            }
+            for j in 0..L {
+                l[j] = s.join(l[j], m[j]);
             }
         }
         for (j, v) in rest.iter().enumerate() {
@@ -370,7 +389,7 @@ fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(impl Fn
     if chunks == 1 {
         let grain = (GRAIN / (g.n * g.inner.min(TILE))).max(1);
         return parallel_for(g.outer * tiles, grain, |r| {
-            let mut acc = vec![f.init(); TILE];
+            let mut acc = [f.init(); TILE];
             for t in r {
                 let (o, i, w) = at(t);
                 tile(t, 0, &mut acc[..w]);

@@ -141,14 +141,18 @@ impl<T: Float> Fold<T> for Lse {
         let m =
             rest.iter().map(|v| v.op()).chain(l).fold(T::Op::LOW, |a, v| if v.beats_max(a) { v } else { a });
         let s = shift(m);
+        // Through a buffer in loops of unknown length: those vectorise, unlike an unrolled chain of exponentials.
         let mut l = [T::Op::ZERO; L];
-        for c in blocks {
-            for j in 0..L {
-                l[j] = l[j] + (c[j].op() - s).exp_();
+        let mut tmp = [T::Op::ZERO; 256];
+        for c in x.chunks(256) {
+            for (t, v) in tmp.iter_mut().zip(c) {
+                *t = (v.op() - s).exp_();
             }
-        }
-        for (j, v) in rest.iter().enumerate() {
-            l[j] = l[j] + (v.op() - s).exp_();
+            for t in tmp[..c.len()].chunks(L) {
+                for (a, t) in l.iter_mut().zip(t) {
+                    *a = *a + *t;
+                }
+            }
         }
         let mut w = L / 2;
         while w > 0 {
@@ -174,10 +178,11 @@ impl<T: Float> Fold<T> for Lse {
                     m[j] = if v.beats_max(m[j]) { v } else { m[j] };
                 }
             }
+            let h = m.map(shift);
             for r in 0..rows {
                 let a = &x[r * stride + j0..][..c];
                 for j in 0..c {
-                    s[j] = s[j] + (a[j].op() - shift(m[j])).exp_();
+                    s[j] = s[j] + (a[j].op() - h[j]).exp_();
                 }
             }
             for j in 0..c {

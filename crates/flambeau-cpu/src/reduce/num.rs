@@ -347,7 +347,9 @@ impl FloatOp for f64 {
 fn exp32(x: f32) -> f32 {
     const MAGIC: f32 = 12582912.0; // 1.5 * 2^23: adding it rounds to an integer
     let c = if x > 89.0 { 89.0 } else { x };
-    let c = if c < -104.5 { -104.5 } else { c };
+    // What underflows is set to 0 at the end: computing it would go through slow subnormals.
+    let under = c < -103.98;
+    let c = if under { 0.0 } else { c };
     let t = c * std::f32::consts::LOG2_E + MAGIC;
     let k = t - MAGIC;
     let r = (c - k * 0.693_359_375) + k * 2.121_944_4e-4;
@@ -363,6 +365,7 @@ fn exp32(x: f32) -> f32 {
     let s1 = f32::from_bits((h.wrapping_add(127) << 23) as u32);
     let s2 = f32::from_bits(((ki.wrapping_sub(h)).wrapping_add(127) << 23) as u32);
     let v = y * s1 * s2;
+    let v = if under { 0.0 } else { v };
     if x.is_nan() { x } else { v }
 }
 /// As [`exp32`], with a Taylor polynomial of degree 13, whose error is below half a unit on the reduced range.
@@ -370,7 +373,9 @@ fn exp32(x: f32) -> f32 {
 fn exp64(x: f64) -> f64 {
     const MAGIC: f64 = 6755399441055744.0; // 1.5 * 2^52
     let c = if x > 710.0 { 710.0 } else { x };
-    let c = if c < -746.0 { -746.0 } else { c };
+    // What underflows is set to 0 at the end: computing it would go through slow subnormals.
+    let under = c < -745.14;
+    let c = if under { 0.0 } else { c };
     let t = c * std::f64::consts::LOG2_E + MAGIC;
     let k = t - MAGIC;
     let r = (c - k * 6.931_471_803_691_238e-1) - k * 1.908_214_929_270_587_7e-10;
@@ -386,5 +391,6 @@ fn exp64(x: f64) -> f64 {
     let s1 = f64::from_bits((h.wrapping_add(1023) << 52) as u64);
     let s2 = f64::from_bits((ki.wrapping_sub(h).wrapping_add(1023) << 52) as u64);
     let v = y * s1 * s2;
+    let v = if under { 0.0 } else { v };
     if x.is_nan() { x } else { v }
 }
