@@ -6,9 +6,20 @@
 //! | [`dtype`] | element types, [`DType`], dispatch macro |
 //! | [`isa`] | instruction sets, chosen at run time |
 //! | [`parallel`] | the only parallel-for that kernels use |
+//! | [`pointwise`] | formulas over elements and the loops that run them |
+//! | [`real`] | the numbers that formulas compute with |
+//! | [`vmath`] | vector math |
+//! | [`cast`] | conversions between dtypes |
+//! | [`rng`] | the random generator and everything that draws from it |
 
+pub mod cast;
 pub mod dtype;
 pub mod isa;
 pub mod parallel;
+pub mod pointwise;
+pub mod real;
+pub mod vmath;
+pub mod reduce;
+pub mod rng;
 
 pub use dtype::{B8, DType, Element};
