@@ -174,7 +174,7 @@ pub fn gemm_batched<T: MatmulScalar>(
 }
 
 /// Multiply-adds below which a hand-over to another thread costs more than it saves.
-pub(crate) const PARALLEL_MACS: usize = 200_000;
+pub(crate) const PARALLEL_MACS: usize = 1_000_000;
 
 /// How an output of `m` x `n` is cut for the threads: number of row and column blocks.
 fn grid(m: usize, n: usize, k: usize) -> (usize, usize) {

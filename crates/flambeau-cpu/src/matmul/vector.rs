@@ -8,6 +8,9 @@ use crate::parallel::{num_threads, parallel_for};
 use crate::scratch::{SharedMut, with_scratch};
 use half::{bf16, f16};
 
+/// Matrix elements below which a hand-over costs more than it saves; these kernels wait for memory, not arithmetic.
+const PARALLEL_ELEMENTS: usize = 100_000;
+
 /// The accumulator of [`Real`]: f32 or f64.
 pub(super) trait Acc: Element + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> {
     const ZERO: Self;
@@ -238,10 +241,10 @@ where
                 }
             }
         };
-        if num_threads() == 1 || rows * k < super::PARALLEL_MACS / 2 {
+        if num_threads() == 1 || rows * k < PARALLEL_ELEMENTS {
             body(0..rows);
         } else {
-            parallel_for(rows, (super::PARALLEL_MACS / 4).div_ceil(k).max(16), body);
+            parallel_for(rows, (PARALLEL_ELEMENTS / 2).div_ceil(k).max(16), body);
         }
     });
     true
