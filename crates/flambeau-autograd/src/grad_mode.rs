@@ -33,6 +33,11 @@ impl ModeGuard {
         MODE.set(if on { old | mask } else { old & !mask });
         ModeGuard { old, mask, _thread: PhantomData }
     }
+    /// Recording on or off, whatever mode the thread is in.
+    #[inline]
+    pub(crate) fn recording(on: bool) -> Self {
+        if on { Self::new(NO_GRAD | INFERENCE, false) } else { Self::new(NO_GRAD, true) }
+    }
 }
 impl Drop for ModeGuard {
     #[inline]

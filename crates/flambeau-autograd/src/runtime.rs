@@ -93,7 +93,7 @@ impl Cx<'_> {
     /// Whether the gradient of differentiable input `i` is wanted.
     #[inline]
     pub fn need(&self, i: usize) -> bool {
-        self.this.header().edges.get(i).is_some_and(Option::is_some)
+        self.this.header().edges.get(i).is_some_and(Option::is_some) && crate::engine::wanted(i)
     }
     /// Whether any of these inputs' gradients is wanted.
     pub fn need_any(&self, r: Range<usize>) -> bool {
@@ -101,7 +101,7 @@ impl Cx<'_> {
     }
     /// `need(i)` of all inputs.
     pub fn needs(&self) -> SmallVec<[bool; 8]> {
-        self.this.header().edges.iter().map(Option::is_some).collect()
+        (0..self.inputs()).map(|i| self.need(i)).collect()
     }
     /// Number of inputs.
     pub fn inputs(&self) -> usize {

@@ -55,7 +55,8 @@ pub(crate) struct Inner {
     pub accumulate: Option<Weak<AccumulateGrad>>,
     pub history: History,
     pub creation: Creation,
-    pub tangent: Option<Tensor>,
+    /// With the level it belongs to.
+    pub tangent: Option<(u64, Tensor)>,
     pub hooks: HookList<dyn Fn(&Tensor) -> Option<Tensor> + Send + Sync>,
     pub post_accumulate: HookList<PostAccumulateHook>,
 }
