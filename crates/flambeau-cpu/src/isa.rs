@@ -68,30 +68,34 @@ pub fn level() -> Level {
     }
 }
 
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn best() -> Level {
+    Level::Portable
+}
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn best() -> Level {
+    let v3 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("bmi2");
+    let v4 = v3
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512cd")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    if v4 {
+        Level::V4
+    } else if v3 {
+        Level::V3
+    } else {
+        Level::Portable
+    }
+}
+
 #[cold]
 fn detect() -> Level {
-    #[allow(unused_mut)]
-    let mut best = Level::Portable;
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let v3 = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c")
-            && is_x86_feature_detected!("bmi2");
-        let v4 = v3
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512cd")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
-        best = if v4 {
-            Level::V4
-        } else if v3 {
-            Level::V3
-        } else {
-            Level::Portable
-        };
-    }
+    let best = best();
     let wish = match std::env::var("FLAMBEAU_ISA").as_deref() {
         Ok("portable") => Level::Portable,
         Ok("v3") => Level::V3,

@@ -5,10 +5,31 @@
 //! |---|---|
 //! | [`dtype`] | element types, [`DType`], dispatch macro |
 //! | [`isa`] | instruction sets, chosen at run time |
+//! | [`reduce`] | reductions over the middle dimension of a view |
+//! | [`scan`] | running sums, products, extremes |
+//! | [`softmax`] | softmax, layer norm, RMS norm |
+//! | [`sort`] | sorting, top-k, unique, nonzero, histograms |
+//! | [`index`] | gather, scatter, advanced indexing |
 //! | [`parallel`] | the only parallel-for that kernels use |
+//! | [`pointwise`] | formulas over elements and the loops that run them |
+//! | [`real`] | the numbers that formulas compute with |
+//! | [`vmath`] | vector math |
+//! | [`cast`] | conversions between dtypes |
+//! | [`rng`] | the random generator and everything that draws from it |
 
+pub mod cache;
+pub mod cast;
 pub mod dtype;
+pub mod index;
 pub mod isa;
 pub mod parallel;
+pub mod pointwise;
+pub mod real;
+pub mod reduce;
+pub mod rng;
+pub mod vmath;
+pub mod scan;
+pub mod softmax;
+pub mod sort;
 
 pub use dtype::{B8, DType, Element};

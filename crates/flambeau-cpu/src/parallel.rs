@@ -65,7 +65,14 @@ struct Pool {
     queue: Mutex<Vec<Arc<Shared>>>,
     wake: Condvar,
     workers: AtomicUsize,
+    /// Length of the queue, for workers that look without the lock.
+    pending: AtomicUsize,
+    /// Workers that sleep in `wake` and need a notification.
+    asleep: AtomicUsize,
 }
+
+/// How long an idle worker looks for work before it sleeps: waking a sleeper takes longer than most kernels.
+const SPIN: std::time::Duration = std::time::Duration::from_micros(50);
 
 fn pool() -> &'static Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
@@ -73,6 +80,8 @@ fn pool() -> &'static Pool {
         queue: Mutex::new(Vec::new()),
         wake: Condvar::new(),
         workers: AtomicUsize::new(0),
+        pending: AtomicUsize::new(0),
+        asleep: AtomicUsize::new(0),
     })
 }
 
@@ -83,13 +92,24 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn worker() {
     let p = pool();
     loop {
+        let start = std::time::Instant::now();
+        while p.pending.load(Ordering::Acquire) == 0 && start.elapsed() < SPIN {
+            for _ in 0..16 {
+                std::hint::spin_loop();
+            }
+        }
         let mut q = lock(&p.queue);
         let job = loop {
             match q.pop() {
                 Some(j) => break j,
-                None => q = p.wake.wait(q).unwrap_or_else(|e| e.into_inner()),
+                None => {
+                    p.asleep.fetch_add(1, Ordering::Relaxed);
+                    q = p.wake.wait(q).unwrap_or_else(|e| e.into_inner());
+                    p.asleep.fetch_sub(1, Ordering::Relaxed);
+                }
             }
         };
+        p.pending.store(q.len(), Ordering::Release);
         drop(q);
         job.work();
     }
@@ -132,13 +152,16 @@ pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
         body,
         caller: std::thread::current(),
     });
-    {
+    let asleep = {
         let mut q = lock(&pool().queue);
         for _ in 1..threads {
             q.push(shared.clone());
         }
-    }
-    for _ in 1..threads {
+        pool().pending.store(q.len(), Ordering::Release);
+        // Changes only under the lock, so no sleeper is missed.
+        pool().asleep.load(Ordering::Relaxed)
+    };
+    for _ in 0..asleep.min(threads - 1) {
         pool().wake.notify_one();
     }
     INSIDE.set(true);

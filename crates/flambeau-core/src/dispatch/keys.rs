@@ -1,0 +1,101 @@
+//! Dispatch keys: who gets to see an operator call, in which order.
+
+/// One participant in dispatch. A higher key sees the call first; a kernel calls on below itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[repr(u8)]
+pub enum Key {
+    /// Strided tensors on the CPU.
+    Cpu = 0,
+    /// CUDA devices.
+    Cuda = 1,
+    /// Shapes without data.
+    Meta = 2,
+    /// Sparse layouts on the CPU.
+    SparseCpu = 3,
+    /// Quantized tensors on the CPU.
+    QuantizedCpu = 4,
+    /// Nested (jagged) tensors.
+    Nested = 5,
+    /// A back end from outside the project.
+    Private = 6,
+    /// Rewrites views and in-place operators as functional ones.
+    Functionalize = 7,
+    /// Records gradients; present on tensors that require a gradient or carry a tangent.
+    Autograd = 8,
+    /// Picks dtypes per operator.
+    Autocast = 9,
+    /// Batched tensors of vmap.
+    Batched = 10,
+    /// Records calls into a graph, or shows them to a user's mode.
+    Tracer = 11,
+    /// A second private key, above all others: for tests and tools that must see every call.
+    Mode = 12,
+}
+
+/// Number of keys, and so of slots per operator.
+pub const KEYS: usize = 13;
+
+/// All keys, lowest first.
+pub const ALL_KEYS: [Key; KEYS] = [
+    Key::Cpu,
+    Key::Cuda,
+    Key::Meta,
+    Key::SparseCpu,
+    Key::QuantizedCpu,
+    Key::Nested,
+    Key::Private,
+    Key::Functionalize,
+    Key::Autograd,
+    Key::Autocast,
+    Key::Batched,
+    Key::Tracer,
+    Key::Mode,
+];
+
+/// A set of [`Key`]s.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct KeySet(pub u32);
+
+impl KeySet {
+    /// No key.
+    pub const EMPTY: KeySet = KeySet(0);
+    /// All keys that stand for a device or layout.
+    pub const BACKENDS: KeySet = KeySet(0x7f);
+    /// The set of one key.
+    #[inline(always)]
+    pub const fn of(k: Key) -> KeySet {
+        KeySet(1 << k as u8)
+    }
+    /// Union.
+    #[inline(always)]
+    pub const fn or(self, o: KeySet) -> KeySet {
+        KeySet(self.0 | o.0)
+    }
+    /// Difference.
+    #[inline(always)]
+    pub const fn without(self, o: KeySet) -> KeySet {
+        KeySet(self.0 & !o.0)
+    }
+    /// Membership.
+    #[inline(always)]
+    pub const fn has(self, k: Key) -> bool {
+        self.0 & (1 << k as u8) != 0
+    }
+    /// All keys below `k`.
+    #[inline(always)]
+    pub const fn below(k: Key) -> KeySet {
+        KeySet((1 << k as u8) - 1)
+    }
+    /// The key that sees the call first; `None` for the empty set.
+    #[inline(always)]
+    pub fn highest(self) -> Option<Key> {
+        if self.0 == 0 { None } else { Some(ALL_KEYS[(31 - self.0.leading_zeros()) as usize % KEYS]) }
+    }
+}
+impl std::ops::BitOr for KeySet {
+    type Output = KeySet;
+    #[inline(always)]
+    fn bitor(self, o: KeySet) -> KeySet {
+        self.or(o)
+    }
+}

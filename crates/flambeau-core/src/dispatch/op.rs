@@ -1,0 +1,197 @@
+//! The operator object. `F` is its typed function pointer; slots are erased pointers to functions of that very type.
+
+use super::keys::{ALL_KEYS, KEYS, Key, KeySet};
+use super::{registry, tls};
+use crate::error::{Error, Result};
+use crate::schema::Schema;
+use crate::value::Value;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Calls an operator with its arguments as values, one per schema argument, and returns its results.
+pub type BoxedFn = fn(&[Value]) -> Result<Vec<Value>>;
+
+/// What is known of an operator without its types.
+pub struct OpInfo {
+    /// `add.Tensor`.
+    pub name: &'static str,
+    /// Crate that owns it.
+    pub owner: &'static str,
+    /// Arguments and results.
+    pub schema: Schema,
+    /// Documented Python names (`torch.add`, `torch.Tensor.add`).
+    pub python: &'static [&'static str],
+    /// A body over other operators: it needs no kernel of its own at any key.
+    pub composite: bool,
+    /// The boxed call.
+    pub boxed: BoxedFn,
+    /// One line of documentation.
+    pub doc: &'static str,
+    /// What the table says about its gradient.
+    pub grad: Differentiability,
+}
+
+/// The gradient verdict of a table row: there is no third state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Differentiability {
+    /// Has a backward formula, checked by gradcheck.
+    Formula,
+    /// Differentiable through the operators that it is made of.
+    Composite,
+    /// Not differentiable.
+    None,
+}
+
+/// An operator without its function type.
+pub trait AnyOp: Sync {
+    /// Name, schema, documentation.
+    fn info(&self) -> &'static OpInfo;
+    /// Whether key `k` has a kernel.
+    fn has(&self, k: Key) -> bool;
+    /// Calls by values.
+    fn call_boxed(&self, args: &[Value]) -> Result<Vec<Value>> {
+        (self.info().boxed)(args)
+    }
+}
+
+const fn erase<F: Copy>(f: F) -> *mut () {
+    union U<F: Copy> {
+        f: F,
+        p: *mut (),
+    }
+    assert!(size_of::<F>() == size_of::<*mut ()>(), "operators are plain function pointers");
+    // SAFETY: both fields are one pointer in size, and any function pointer is a valid raw pointer.
+    unsafe { U { f }.p }
+}
+
+/// An operator with function type `F`, always a plain `fn(...) -> Result<...>` pointer.
+pub struct Op<F: Copy> {
+    slots: [AtomicPtr<()>; KEYS],
+    info: &'static OpInfo,
+    adaptor: F,
+    keep: u32,
+    _f: PhantomData<F>,
+}
+
+impl<F: Copy> Op<F> {
+    /// An operator with the owner's kernels. `adaptor` packs typed arguments into values and calls a key's boxed
+    /// fallback ([`call_fallback`]). For a composite, `kernels` has its body at [`Key::Cpu`], and every key uses it.
+    pub const fn new(info: &'static OpInfo, kernels: &[(Key, F)], adaptor: F) -> Self {
+        let mut slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; KEYS];
+        let mut i = 0;
+        while i < kernels.len() {
+            slots[kernels[i].0 as usize] = AtomicPtr::new(erase(kernels[i].1));
+            i += 1;
+        }
+        // what is not differentiable does not concern the autograd key
+        let skip = matches!(info.grad, Differentiability::None) && !info.schema.mutates();
+        let keep = if skip { !KeySet::of(Key::Autograd).0 } else { !0 };
+        Op { slots, info, adaptor, keep, _f: PhantomData }
+    }
+    /// A composite: `body` serves every key up to autograd.
+    pub const fn composite(info: &'static OpInfo, body: F, adaptor: F) -> Self {
+        let mut slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; KEYS];
+        let mut i = 0;
+        while i <= Key::Autograd as usize {
+            if i != Key::Functionalize as usize {
+                slots[i] = AtomicPtr::new(erase(body));
+            }
+            i += 1;
+        }
+        Op { slots, info, adaptor, keep: !0, _f: PhantomData }
+    }
+    /// Name, schema, documentation.
+    pub fn info(&self) -> &'static OpInfo {
+        self.info
+    }
+    /// Fills the slot of key `k`. A slot that is already filled keeps its first kernel and `false` is returned.
+    pub fn register(&self, k: Key, f: F) -> bool {
+        self.slots[k as usize]
+            .compare_exchange(std::ptr::null_mut(), erase(f), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+    #[inline(always)]
+    fn restore(p: *mut ()) -> F {
+        // SAFETY: only `erase::<F>` fills slots, so a non-null slot holds a value of type `F`.
+        unsafe { std::mem::transmute_copy::<*mut (), F>(&p) }
+    }
+    /// The kernel for arguments with these keys, after the thread's includes and excludes.
+    #[inline(always)]
+    pub fn get(&self, keys: KeySet) -> Result<F> {
+        let ks = KeySet(tls::effective(keys).0 & self.keep);
+        let i = 31u32.wrapping_sub((ks.0 | 1).leading_zeros()) as usize % KEYS;
+        let p = self.slots[i].load(Ordering::Acquire);
+        if !p.is_null() && ks.0 != 0 {
+            return Ok(Self::restore(p));
+        }
+        self.cold(ks)
+    }
+    /// The kernel of key `k` itself.
+    pub fn at(&self, k: Key) -> Option<F> {
+        let p = self.slots[k as usize].load(Ordering::Acquire);
+        (!p.is_null()).then(|| Self::restore(p))
+    }
+    #[cold]
+    #[inline(never)]
+    fn cold(&self, ks: KeySet) -> Result<F> {
+        registry::init();
+        // no tensor argument at all: factories and composites over nothing run at the CPU slot
+        let mut ks =
+            if ks.without(KeySet(!KeySet::BACKENDS.0)).0 == 0 { ks | KeySet::of(Key::Cpu) } else { ks };
+        while let Some(k) = ks.highest() {
+            if let Some(f) = self.at(k) {
+                return Ok(f);
+            }
+            match registry::fallback_kind(k) {
+                registry::Fallback::Boxed => return Ok(self.adaptor),
+                registry::Fallback::Through => {}
+                registry::Fallback::None if self.info.composite => {
+                    if let Some(f) = self.at(Key::Cpu) {
+                        return Ok(f);
+                    }
+                }
+                registry::Fallback::None => return Err(no_kernel(self.info, k)),
+            }
+            ks = ks.without(KeySet::of(k));
+        }
+        Err(no_kernel(self.info, Key::Cpu))
+    }
+}
+
+fn no_kernel(info: &OpInfo, k: Key) -> Error {
+    if k == Key::Autograd {
+        if info.grad == Differentiability::None {
+            return Error::autograd(format!("{} is not differentiable", info.name));
+        }
+        return Error::autograd(format!(
+            "derivatives of {} are not linked into this program: add `use flambeau_autograd as _;` \
+             (the `torch` facade does it for you)",
+            info.name
+        ));
+    }
+    Error::missing(format!("{} has no kernel for the {k:?} key", info.name))
+}
+
+impl<F: Copy + Sync> AnyOp for Op<F> {
+    fn info(&self) -> &'static OpInfo {
+        self.info
+    }
+    fn has(&self, k: Key) -> bool {
+        self.at(k).is_some()
+    }
+}
+
+/// Hands a call to the boxed fallback of the highest key among the arguments' tensors that has one. Generated adaptors
+/// call this.
+pub fn call_fallback(info: &'static OpInfo, args: Vec<Value>) -> Result<Vec<Value>> {
+    let keys = args.iter().fold(KeySet::EMPTY, |ks, v| ks | v.key_set());
+    let ks = tls::effective(keys);
+    for k in ALL_KEYS.iter().rev() {
+        if ks.has(*k) {
+            if let Some(f) = registry::fallback(*k) {
+                return f(info, *k, args);
+            }
+        }
+    }
+    Err(no_kernel(info, ks.highest().unwrap_or(Key::Cpu)))
+}

@@ -1,0 +1,94 @@
+//! Link-time registration: one entry per crate, walked once.
+
+use super::keys::{KEYS, Key};
+use super::op::{AnyOp, OpInfo};
+use crate::error::Result;
+use crate::value::Value;
+use std::sync::{Mutex, Once, OnceLock, RwLock};
+
+/// What one crate brings: its operators, and functions that fill slots of other crates' operators.
+pub struct CrateReg {
+    /// Package name.
+    pub name: &'static str,
+    /// Its operators.
+    pub ops: &'static [&'static dyn AnyOp],
+    /// Run once: fill slots, set fallbacks.
+    pub fills: &'static [fn()],
+}
+
+/// The link-time list. A crate adds itself with
+/// `#[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)] static REG: &CrateReg = ...;`
+#[allow(unsafe_code)]
+#[linkme::distributed_slice]
+pub static CRATES: [&'static CrateReg];
+
+static REGISTERED: Mutex<Vec<&'static CrateReg>> = Mutex::new(Vec::new());
+static INIT: Once = Once::new();
+
+/// Walks the link-time list. Called by the first operator call that finds an empty slot, and by every look-up by name.
+pub fn init() {
+    INIT.call_once(|| {
+        #[cfg(not(miri))]
+        for c in CRATES {
+            register(c);
+        }
+        #[cfg(miri)]
+        register(&crate::generated::REG);
+    });
+}
+
+/// Adds a crate by hand: for interpreters and targets without link-time lists, and for plug-ins loaded at run time. A
+/// crate name that is already registered is ignored (a crate under unit test is linked twice).
+pub fn register(reg: &'static CrateReg) {
+    {
+        let mut list = REGISTERED.lock().unwrap_or_else(|e| e.into_inner());
+        if list.iter().any(|r| r.name == reg.name) {
+            return;
+        }
+        list.push(reg);
+    }
+    for fill in reg.fills {
+        fill();
+    }
+}
+
+/// All registered crates.
+pub fn crates() -> Vec<&'static CrateReg> {
+    init();
+    REGISTERED.lock().unwrap_or_else(|e| e.into_inner()).clone()
+}
+
+/// A boxed kernel that serves every operator at one key.
+pub type FallbackFn = fn(&'static OpInfo, Key, Vec<Value>) -> Result<Vec<Value>>;
+
+/// What a key does with an operator that has no kernel at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fallback {
+    /// Error (composites run their body).
+    None,
+    /// The next lower key is tried.
+    Through,
+    /// A boxed function is called.
+    Boxed,
+}
+
+static FALLBACKS: [OnceLock<Option<FallbackFn>>; KEYS] = [const { OnceLock::new() }; KEYS];
+
+/// Gives key `k` one boxed kernel for all operators, or (`None`) lets calls fall through to the next key. The first
+/// setting stays; later ones return `false`.
+pub fn set_fallback(k: Key, f: Option<FallbackFn>) -> bool {
+    FALLBACKS[k as usize].set(f).is_ok()
+}
+pub(super) fn fallback(k: Key) -> Option<FallbackFn> {
+    FALLBACKS[k as usize].get().copied().flatten()
+}
+pub(super) fn fallback_kind(k: Key) -> Fallback {
+    match FALLBACKS[k as usize].get() {
+        None => Fallback::None,
+        Some(None) => Fallback::Through,
+        Some(Some(_)) => Fallback::Boxed,
+    }
+}
+
+/// Operators that a program defined at run time (`torch.library`).
+pub static DYNAMIC: RwLock<Vec<&'static dyn AnyOp>> = RwLock::new(Vec::new());

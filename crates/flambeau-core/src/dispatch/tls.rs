@@ -1,0 +1,69 @@
+//! Thread-local dispatch state: keys that every call on this thread includes or skips.
+
+use super::keys::{Key, KeySet};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+thread_local! {
+    // include in the low half, exclude in the high half: one load on the hot path
+    static STATE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Applies the thread's includes and excludes to the keys of a call's arguments.
+#[inline(always)]
+pub fn effective(keys: KeySet) -> KeySet {
+    let s = STATE.get();
+    KeySet((keys.0 | s as u32) & !((s >> 32) as u32))
+}
+
+/// Whether `k` is excluded on this thread.
+#[inline(always)]
+pub fn is_excluded(k: Key) -> bool {
+    STATE.get() & (1 << (32 + k as u8)) != 0
+}
+
+/// Skips keys on this thread until dropped.
+pub struct ExcludeGuard {
+    old: u64,
+    _thread: PhantomData<*const ()>,
+}
+impl ExcludeGuard {
+    /// Skips every key in `keys`.
+    #[inline(always)]
+    pub fn new(keys: KeySet) -> Self {
+        let old = STATE.get();
+        STATE.set(old | (keys.0 as u64) << 32);
+        ExcludeGuard { old, _thread: PhantomData }
+    }
+    /// Skips `k` and everything above it: what a kernel at key `k` uses to call on below itself.
+    #[inline(always)]
+    pub fn from_up(k: Key) -> Self {
+        Self::new(KeySet(!KeySet::below(k).0))
+    }
+}
+impl Drop for ExcludeGuard {
+    #[inline(always)]
+    fn drop(&mut self) {
+        STATE.set(self.old);
+    }
+}
+
+/// Adds keys to every call on this thread until dropped (modes: tracing, autocast, ...). Takes the keys out of an outer
+/// exclusion.
+pub struct IncludeGuard {
+    old: u64,
+    _thread: PhantomData<*const ()>,
+}
+impl IncludeGuard {
+    /// Adds every key in `keys`.
+    pub fn new(keys: KeySet) -> Self {
+        let old = STATE.get();
+        STATE.set((old | keys.0 as u64) & !((keys.0 as u64) << 32));
+        IncludeGuard { old, _thread: PhantomData }
+    }
+}
+impl Drop for IncludeGuard {
+    fn drop(&mut self) {
+        STATE.set(self.old);
+    }
+}

@@ -1,0 +1,82 @@
+//! Random generators (`torch.Generator`) and the default one.
+
+use crate::error::{Error, Result};
+use flambeau_cpu::rng;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// A random number generator: mt19937 with PyTorch's streams. A handle; clones share the state.
+#[derive(Clone)]
+pub struct Generator(Arc<Mutex<rng::Generator>>);
+
+/// The seed that generators start with.
+pub const DEFAULT_SEED: u64 = 67280421310721;
+
+impl Default for Generator {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl Generator {
+    /// A generator with the default seed.
+    pub fn new() -> Self {
+        Generator(Arc::new(Mutex::new(rng::Generator::new(DEFAULT_SEED))))
+    }
+    /// The state, locked. Held only while a kernel draws.
+    pub fn lock(&self) -> MutexGuard<'_, rng::Generator> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+    /// Sets the seed and restarts the stream.
+    pub fn manual_seed(&self, seed: u64) -> &Self {
+        self.lock().manual_seed(seed);
+        self
+    }
+    /// The seed of the current stream.
+    pub fn initial_seed(&self) -> u64 {
+        self.lock().initial_seed()
+    }
+    /// Seeds from the operating system and returns the seed.
+    pub fn seed(&self) -> u64 {
+        self.lock().seed()
+    }
+    /// The state as bytes, in PyTorch's layout (`Generator.get_state`).
+    pub fn state_bytes(&self) -> Vec<u8> {
+        self.lock().get_state()
+    }
+    /// Restores what [`Generator::state_bytes`] gave.
+    pub fn set_state_bytes(&self, state: &[u8]) -> Result<()> {
+        self.lock().set_state(state).map_err(Error::runtime)
+    }
+    /// An independent generator with the same state.
+    pub fn clone_state(&self) -> Generator {
+        Generator(Arc::new(Mutex::new(self.lock().clone())))
+    }
+}
+impl std::fmt::Debug for Generator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("<torch._C.Generator>")
+    }
+}
+impl PartialEq for Generator {
+    fn eq(&self, o: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &o.0)
+    }
+}
+
+/// The generator that is used where none is given.
+pub fn default_generator() -> &'static Generator {
+    static G: OnceLock<Generator> = OnceLock::new();
+    G.get_or_init(Generator::new)
+}
+
+/// Seeds the default generator (`torch.manual_seed`).
+pub fn manual_seed(seed: u64) -> Generator {
+    default_generator().manual_seed(seed).clone()
+}
+/// The default generator's seed.
+pub fn initial_seed() -> u64 {
+    default_generator().initial_seed()
+}
+/// Seeds the default generator from the operating system.
+pub fn seed() -> u64 {
+    default_generator().seed()
+}

@@ -1,0 +1,331 @@
+//! Sizes, strides and what follows from them.
+
+use crate::error::{Error, Result};
+use crate::layout::MemoryFormat;
+use smallvec::SmallVec;
+
+/// Sizes, strides or dims, inline up to rank 5.
+pub type SizeVec = SmallVec<[i64; 5]>;
+
+/// Elements of a tensor with these sizes.
+///
+/// # Errors
+/// For negative sizes, and where the product does not fit.
+pub fn checked_numel(sizes: &[i64]) -> Result<i64> {
+    let mut n: i64 = 1;
+    let mut zero = false;
+    for &s in sizes {
+        if s < 0 {
+            return Err(Error::shape(format!(
+                "Trying to create tensor with negative dimension {s}: {}",
+                fmt_sizes(sizes)
+            )));
+        }
+        zero |= s == 0;
+        n = match n.checked_mul(s.max(1)) {
+            Some(n) => n,
+            None if sizes.contains(&0) => return Ok(0),
+            None => return Err(Error::memory(too_big(sizes))),
+        };
+    }
+    Ok(if zero { 0 } else { n })
+}
+fn too_big(sizes: &[i64]) -> String {
+    format!("Storage size calculation overflowed with sizes={}", fmt_sizes(sizes))
+}
+/// Product of sizes that are known to be valid.
+#[inline]
+pub fn numel(sizes: &[i64]) -> i64 {
+    sizes.iter().product()
+}
+/// Bytes of a fresh contiguous tensor.
+pub fn checked_bytes(sizes: &[i64], itemsize: usize) -> Result<usize> {
+    let n = checked_numel(sizes)?;
+    n.checked_mul(itemsize as i64).map(|b| b as usize).ok_or_else(|| Error::memory(too_big(sizes)))
+}
+/// `[2, 3]`, as PyTorch's error texts write sizes.
+pub fn fmt_sizes(sizes: &[i64]) -> String {
+    format!("[{}]", sizes.iter().map(i64::to_string).collect::<Vec<_>>().join(", "))
+}
+/// Row-major strides.
+#[inline]
+pub fn contiguous_strides(sizes: &[i64]) -> SizeVec {
+    let mut st = SizeVec::from_elem(1, sizes.len());
+    let mut acc = 1i64;
+    for i in (0..sizes.len()).rev() {
+        st[i] = acc;
+        acc = acc.saturating_mul(sizes[i].max(1));
+    }
+    st
+}
+/// Strides with dimensions laid out in the given order, slowest first.
+pub fn strides_in_order(sizes: &[i64], order: &[usize]) -> SizeVec {
+    let mut st = SizeVec::from_elem(1, sizes.len());
+    let mut acc = 1i64;
+    for &d in order.iter().rev() {
+        st[d] = acc;
+        acc = acc.saturating_mul(sizes[d].max(1));
+    }
+    st
+}
+/// Strides of a fresh tensor in a memory format.
+///
+/// # Errors
+/// When the format does not fit the number of dimensions.
+pub fn format_strides(sizes: &[i64], format: MemoryFormat) -> Result<SizeVec> {
+    match (format, sizes.len()) {
+        (MemoryFormat::Contiguous | MemoryFormat::Preserve, _) => Ok(contiguous_strides(sizes)),
+        (MemoryFormat::ChannelsLast, 4) => Ok(strides_in_order(sizes, &[0, 2, 3, 1])),
+        (MemoryFormat::ChannelsLast, _) => {
+            Err(Error::shape("required rank 4 tensor to use channels_last format"))
+        }
+        (MemoryFormat::ChannelsLast3d, 5) => Ok(strides_in_order(sizes, &[0, 2, 3, 4, 1])),
+        (MemoryFormat::ChannelsLast3d, _) => {
+            Err(Error::shape("required rank 5 tensor to use channels_last_3d format"))
+        }
+    }
+}
+/// Row-major without gaps (dimensions of size 1 may have any stride; empty tensors count).
+#[inline]
+pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
+    let mut expect = 1;
+    for i in (0..sizes.len()).rev() {
+        if sizes[i] != 1 {
+            if sizes[i] == 0 {
+                return true;
+            }
+            if strides[i] != expect {
+                return sizes.contains(&0);
+            }
+            expect *= sizes[i];
+        }
+    }
+    true
+}
+/// Contiguous in the given dimension order (slowest first).
+pub fn is_contiguous_in_order(sizes: &[i64], strides: &[i64], order: &[usize]) -> bool {
+    if sizes.len() != order.len() {
+        return false;
+    }
+    let mut expect = 1;
+    for &d in order.iter().rev() {
+        if sizes[d] != 1 {
+            if strides[d] != expect {
+                return false;
+            }
+            expect *= sizes[d];
+        }
+    }
+    true
+}
+/// Whether the geometry is contiguous in a memory format.
+pub fn is_contiguous_format(sizes: &[i64], strides: &[i64], format: MemoryFormat) -> bool {
+    match format {
+        MemoryFormat::Contiguous | MemoryFormat::Preserve => is_contiguous(sizes, strides),
+        MemoryFormat::ChannelsLast => is_contiguous_in_order(sizes, strides, &[0, 2, 3, 1]),
+        MemoryFormat::ChannelsLast3d => is_contiguous_in_order(sizes, strides, &[0, 2, 3, 4, 1]),
+    }
+}
+/// Every element has its own memory and there are no gaps, in some order of dimensions.
+pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
+    if is_contiguous(sizes, strides) {
+        return true;
+    }
+    let mut dims: SmallVec<[usize; 5]> = (0..sizes.len()).filter(|&d| sizes[d] != 1).collect();
+    dims.sort_by_key(|&d| strides[d]);
+    let mut expect = 1;
+    for d in dims {
+        if strides[d] != expect {
+            return false;
+        }
+        expect *= sizes[d];
+    }
+    true
+}
+/// Elements from the first to one past the last that the geometry reaches (strides are never negative).
+#[inline]
+pub fn span(sizes: &[i64], strides: &[i64]) -> i64 {
+    let mut last = 0;
+    for (&n, &s) in sizes.iter().zip(strides) {
+        if n == 0 {
+            return 0;
+        }
+        last += (n - 1) * s;
+    }
+    last + 1
+}
+/// Two elements certainly or possibly share memory: some dimension of more than one element has stride 0, or the
+/// sorted strides do not nest.
+pub fn has_internal_overlap(sizes: &[i64], strides: &[i64]) -> bool {
+    if is_contiguous(sizes, strides) {
+        return false;
+    }
+    sizes.iter().zip(strides).any(|(&n, &s)| n > 1 && s == 0)
+}
+/// Brings a dimension into `0..rank`; a zero-dim tensor counts as one of rank 1.
+///
+/// # Errors
+/// `IndexError` text of PyTorch when it is out of range.
+#[inline]
+pub fn wrap_dim(dim: i64, rank: usize) -> Result<usize> {
+    let n = (rank as i64).max(1);
+    if dim < -n || dim >= n {
+        return Err(Error::index(format!(
+            "Dimension out of range (expected to be in range of [{}, {}], but got {dim})",
+            -n,
+            n - 1
+        )));
+    }
+    Ok(if dim < 0 { dim + n } else { dim } as usize)
+}
+/// Like [`wrap_dim`] but an error for zero-dim tensors.
+pub fn wrap_dim_strict(dim: i64, rank: usize) -> Result<usize> {
+    if rank == 0 {
+        return Err(Error::index(format!("Dimension specified as {dim} but tensor has no dimensions")));
+    }
+    wrap_dim(dim, rank)
+}
+/// Wraps several dims and refuses duplicates.
+pub fn wrap_dims(dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 5]>> {
+    let mut out = SmallVec::new();
+    for &d in dims {
+        let w = wrap_dim(d, rank)?;
+        if out.contains(&w) {
+            return Err(Error::runtime(format!("dim {w} appears multiple times in the list of dims")));
+        }
+        out.push(w);
+    }
+    Ok(out)
+}
+/// The sizes that two shapes broadcast to.
+pub fn broadcast_shapes(a: &[i64], b: &[i64]) -> Result<SizeVec> {
+    let n = a.len().max(b.len());
+    let mut out = SizeVec::from_elem(1, n);
+    for i in 0..n {
+        let x = if i + a.len() >= n { a[i + a.len() - n] } else { 1 };
+        let y = if i + b.len() >= n { b[i + b.len() - n] } else { 1 };
+        out[i] = if x == y || y == 1 {
+            x
+        } else if x == 1 {
+            y
+        } else {
+            return Err(Error::shape(format!(
+                "The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension {i}"
+            )));
+        };
+    }
+    Ok(out)
+}
+/// Strides under which a tensor of sizes/strides reads as the (broadcast) target sizes.
+///
+/// # Errors
+/// When the sizes do not expand to the target.
+pub fn expand_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<SizeVec> {
+    let extra = target.len().checked_sub(sizes.len()).ok_or_else(|| {
+        Error::shape(format!(
+            "expand({}, size={}): the number of sizes provided ({}) must be greater or equal to the number of \
+             dimensions in the tensor ({})",
+            fmt_sizes(sizes),
+            fmt_sizes(target),
+            target.len(),
+            sizes.len()
+        ))
+    })?;
+    let mut out = SizeVec::from_elem(0, target.len());
+    for i in 0..sizes.len() {
+        let (n, t) = (sizes[i], target[i + extra]);
+        if n == t {
+            out[i + extra] = strides[i];
+        } else if n != 1 {
+            return Err(Error::shape(format!(
+                "The expanded size of the tensor ({t}) must match the existing size ({n}) at non-singleton \
+                 dimension {}.  Target sizes: {}.  Tensor sizes: {}",
+                i + extra,
+                fmt_sizes(target),
+                fmt_sizes(sizes)
+            )));
+        }
+    }
+    Ok(out)
+}
+/// Strides of a view with other sizes over the same elements, if one exists (`view`).
+pub fn view_strides(sizes: &[i64], strides: &[i64], new: &[i64]) -> Option<SizeVec> {
+    let n = numel(sizes);
+    if n == 0 {
+        return Some(if sizes == new { SizeVec::from_slice(strides) } else { contiguous_strides(new) });
+    }
+    let mut out = SizeVec::from_elem(0, new.len());
+    let mut d = new.len() as i64 - 1;
+    let mut chunk_base = strides.last().copied().unwrap_or(1);
+    let (mut t_numel, mut v_numel) = (1, 1);
+    if sizes.is_empty() {
+        out.iter_mut().for_each(|s| *s = 1);
+        return Some(out);
+    }
+    for i in (0..sizes.len()).rev() {
+        t_numel *= sizes[i];
+        let ends = i == 0 || (sizes[i - 1] != 1 && strides[i - 1] != t_numel * chunk_base);
+        if ends {
+            while d >= 0 && (v_numel < t_numel || new[d as usize] == 1) {
+                out[d as usize] = v_numel * chunk_base;
+                v_numel *= new[d as usize];
+                d -= 1;
+            }
+            if v_numel != t_numel {
+                return None;
+            }
+            if i > 0 {
+                chunk_base = strides[i - 1];
+                t_numel = 1;
+                v_numel = 1;
+            }
+        }
+    }
+    (d == -1).then_some(out)
+}
+/// Replaces the one -1 in a requested shape.
+///
+/// # Errors
+/// As PyTorch's `view` and `reshape`.
+pub fn infer_size(shape: &[i64], numel: i64) -> Result<SizeVec> {
+    let mut infer = None;
+    let mut known: i64 = 1;
+    for (i, &s) in shape.iter().enumerate() {
+        if s == -1 {
+            if infer.is_some() {
+                return Err(Error::shape("only one dimension can be inferred"));
+            }
+            infer = Some(i);
+        } else if s < 0 {
+            return Err(Error::shape(format!(
+                "invalid shape dimension {s} at index {i} of shape {}",
+                fmt_sizes(shape)
+            )));
+        } else {
+            known = known.checked_mul(s).ok_or_else(|| Error::memory(too_big(shape)))?;
+        }
+    }
+    let bad = || Error::shape(format!("shape '{}' is invalid for input of size {numel}", fmt_sizes(shape)));
+    let mut out = SizeVec::from_slice(shape);
+    match infer {
+        Some(i) => {
+            if known == 0 {
+                if numel == 0 {
+                    return Err(Error::shape(format!(
+                        "cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 \
+                         can be any value and is ambiguous",
+                        fmt_sizes(shape)
+                    )));
+                }
+                return Err(bad());
+            }
+            if numel % known != 0 {
+                return Err(bad());
+            }
+            out[i] = numel / known;
+        }
+        None if known != numel => return Err(bad()),
+        None => {}
+    }
+    Ok(out)
+}

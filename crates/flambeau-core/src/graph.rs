@@ -1,0 +1,178 @@
+//! The parts of the gradient graph that a tensor holds. The engine itself is in flambeau-autograd; here are the node
+//! interface, edges that never drop recursively, and the table of functions that the engine fills in.
+
+use crate::DType;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::geometry::SizeVec;
+use crate::tensor::Tensor;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What the engine must know of one output of a node to check and shape the gradient that flows into it.
+#[derive(Clone, Debug)]
+pub struct OutputMeta {
+    /// Sizes of the output.
+    pub sizes: SizeVec,
+    /// Its dtype.
+    pub dtype: DType,
+    /// Its device.
+    pub device: Device,
+}
+impl OutputMeta {
+    /// Of a tensor.
+    pub fn of(t: &Tensor) -> Self {
+        OutputMeta { sizes: SizeVec::from_slice(t.sizes()), dtype: t.dtype(), device: t.device() }
+    }
+}
+
+/// What every node has.
+pub struct NodeHeader {
+    /// Creation number, global: a consumer's is above its producers', so popping the highest is a topological order.
+    pub seq: u64,
+    /// Where each input's gradient goes; `None` where it is not wanted.
+    pub edges: SmallVec<[Option<Edge>; 2]>,
+    /// One entry per output.
+    pub outputs: SmallVec<[OutputMeta; 1]>,
+    /// Hooks, anomaly data: owned by the engine.
+    pub extra: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+static SEQ: AtomicU64 = AtomicU64::new(0);
+
+impl NodeHeader {
+    /// A header with the next creation number.
+    pub fn new(edges: SmallVec<[Option<Edge>; 2]>, outputs: SmallVec<[OutputMeta; 1]>) -> Self {
+        NodeHeader { seq: SEQ.fetch_add(1, Ordering::Relaxed), edges, outputs, extra: OnceLock::new() }
+    }
+}
+
+/// One step of the gradient graph.
+pub trait Node: Send + Sync + Any {
+    /// Number, edges, outputs.
+    fn header(&self) -> &NodeHeader;
+    /// `AddBackward0`, as `grad_fn` prints.
+    fn name(&self) -> Cow<'static, str>;
+    /// Gradients of the outputs to gradients of the inputs, one per edge.
+    fn apply(&self, grads: &mut [Option<Tensor>]) -> Result<SmallVec<[Option<Tensor>; 2]>>;
+    /// Frees what was saved for backward.
+    fn release(&self) {}
+    /// For the accumulation node of a leaf: that leaf.
+    fn leaf(&self) -> Option<Tensor> {
+        None
+    }
+}
+
+/// One output of a node: what a tensor's `grad_fn` and `output_nr` are together.
+pub struct Edge {
+    node: ManuallyDrop<Arc<dyn Node>>,
+    /// Which output.
+    pub nr: u32,
+}
+impl Edge {
+    /// Output `nr` of `node`.
+    #[inline]
+    pub fn new(node: Arc<dyn Node>, nr: u32) -> Edge {
+        Edge { node: ManuallyDrop::new(node), nr }
+    }
+    /// The node.
+    #[inline]
+    pub fn node(&self) -> &Arc<dyn Node> {
+        &self.node
+    }
+}
+impl Clone for Edge {
+    #[inline]
+    fn clone(&self) -> Self {
+        Edge { node: self.node.clone(), nr: self.nr }
+    }
+}
+
+thread_local! {
+    static DRAINING: Cell<bool> = const { Cell::new(false) };
+    static PENDING: RefCell<Vec<Arc<dyn Node>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Edge {
+    /// Dropping the last reference to a node would drop its edges and saved tensors, and so their nodes, as deep as the
+    /// graph: instead the node goes to a list that the outermost drop works off.
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the field is taken exactly once, here.
+        let node = unsafe { ManuallyDrop::take(&mut self.node) };
+        if Arc::strong_count(&node) == 1 {
+            drop_node(node);
+        }
+    }
+}
+#[inline(never)]
+fn drop_node(node: Arc<dyn Node>) {
+    if DRAINING.try_with(|d| d.get()).unwrap_or(false) {
+        let mut slot = Some(node);
+        let _ = PENDING.try_with(|p| p.borrow_mut().extend(slot.take()));
+        return;
+    }
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            let _ = DRAINING.try_with(|d| d.set(false));
+        }
+    }
+    let _ = DRAINING.try_with(|d| d.set(true));
+    let _reset = Reset;
+    drop(node);
+    while let Some(next) = PENDING.try_with(|p| p.borrow_mut().pop()).ok().flatten() {
+        drop(next);
+    }
+}
+
+/// Functions of the engine that inherent methods of `Tensor` call. flambeau-autograd fills it.
+pub struct Engine {
+    /// A leaf that requires a gradient, or a tensor whose history was rewritten in place.
+    pub requires_grad: fn(&Tensor) -> bool,
+    /// `requires_grad_(bool)`
+    pub set_requires_grad: fn(&Tensor, bool) -> Result<()>,
+    /// Accumulates gradients into the leaves: `backward(gradient, retain_graph, create_graph, inputs)`
+    pub backward: fn(&Tensor, Option<&Tensor>, Option<bool>, bool, Option<&[Tensor]>) -> Result<()>,
+    /// `.grad`
+    pub grad: fn(&Tensor) -> Option<Tensor>,
+    /// Assigns `.grad`
+    pub set_grad: fn(&Tensor, Option<Tensor>) -> Result<()>,
+    /// `retain_grad()`
+    pub retain_grad: fn(&Tensor) -> Result<()>,
+    /// `register_hook(f)`; the number identifies the hook for removal
+    pub register_hook: fn(&Tensor, TensorHook) -> Result<u64>,
+    /// Removes a hook.
+    pub remove_hook: fn(&Tensor, u64),
+    /// `detach_()`
+    pub detach_: fn(&Tensor) -> Result<()>,
+    /// The current history edge of a tensor whose history was rewritten in place.
+    pub rebased_edge: fn(&Tensor) -> Option<Edge>,
+}
+
+/// A hook on a tensor's gradient: may return another gradient in its place.
+pub type TensorHook = Arc<dyn Fn(&Tensor) -> Option<Tensor> + Send + Sync>;
+
+static ENGINE: OnceLock<&'static Engine> = OnceLock::new();
+
+/// Fills in the engine; the first one stays.
+pub fn set_engine(e: &'static Engine) -> bool {
+    ENGINE.set(e).is_ok()
+}
+/// The engine, if a program links one.
+pub fn engine() -> Result<&'static Engine> {
+    if ENGINE.get().is_none() {
+        crate::dispatch::registry::init();
+    }
+    ENGINE.get().copied().ok_or_else(|| {
+        Error::autograd(
+            "gradients need the autograd engine, which is not linked into this program: add \
+             `use flambeau_autograd as _;` (the `torch` facade does it for you)",
+        )
+    })
+}

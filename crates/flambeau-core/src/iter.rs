@@ -1,0 +1,629 @@
+//! The one iterator of pointwise operators: broadcasting, promotion, allocation, overlap checks, dimension collapsing,
+//! vectorised inner loops, parallel split.
+
+use crate::DType;
+use crate::access::byte_extent;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::geometry::{self, SizeVec, fmt_sizes};
+use crate::ops::copy::{cast_to, copy_into, resolve_lazy};
+use crate::promotion::{self, ResultTypeState};
+use crate::storage::busy;
+use crate::tensor::Tensor;
+use flambeau_cpu::parallel::{num_threads, parallel_for};
+use flambeau_cpu::pointwise::{LoopFn, Param, Pointwise, STREAM};
+use flambeau_memory::Holds;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+
+/// How the dtype that an operator computes in follows from its inputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promote {
+    /// PyTorch's type promotion over all inputs.
+    Default,
+    /// The same, but integers and bool compute in the default float dtype.
+    IntToFloat,
+    /// Promotion over all inputs but the first, which is a mask.
+    SkipFirst,
+    /// The first input's dtype; the others are cast to it.
+    First,
+}
+
+/// A pointwise operator for the iterator.
+pub struct PointwiseSpec {
+    /// Name without overload.
+    pub name: &'static str,
+    /// What "not implemented for" errors call it.
+    pub label: &'static str,
+    /// Formulas.
+    pub kernel: &'static Pointwise,
+    /// Promotion rule.
+    pub promote: Promote,
+}
+
+const MAX_OPERANDS: usize = 4;
+/// Work below this many picoseconds is not worth waking a thread for.
+const GRAIN_PS: usize = 30_000_000;
+
+impl PointwiseSpec {
+    #[inline]
+    fn compute_of_same(&self, d: DType) -> DType {
+        match self.promote {
+            Promote::IntToFloat if d.is_integral(true) => promotion::default_dtype(),
+            _ => d,
+        }
+    }
+    fn compute_dtype(&self, inputs: &[&Tensor]) -> Result<DType> {
+        let skip = usize::from(self.promote == Promote::SkipFirst);
+        if self.promote == Promote::First {
+            return Ok(inputs[0].dtype());
+        }
+        let inputs = &inputs[skip.min(inputs.len() - 1)..];
+        let first = inputs[0].dtype();
+        let d = if inputs.iter().all(|t| t.dtype() == first && !t.is_wrapped_number()) {
+            first
+        } else {
+            let mut s = ResultTypeState::default();
+            for t in inputs {
+                s.tensor(t)?;
+            }
+            s.finish()?
+        };
+        Ok(self.compute_of_same(d))
+    }
+}
+
+/// Runs a pointwise operator into a fresh tensor.
+///
+/// # Errors
+/// Shapes that do not broadcast, dtypes that do not promote or have no kernel, devices that differ.
+#[inline]
+pub fn pointwise(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<Tensor> {
+    let a = inputs[0];
+    if a.is_plain()
+        && a.device() == Device::Cpu
+        && inputs[1..].iter().all(|t| {
+            t.is_plain() && t.dtype() == a.dtype() && t.sizes() == a.sizes() && t.device() == Device::Cpu
+        })
+    {
+        let compute = spec.compute_of_same(a.dtype());
+        if compute == a.dtype() {
+            if let Some(l) = spec.kernel.find(compute) {
+                if l.ins[..inputs.len()].iter().all(|d| *d == compute) {
+                    let out = Tensor::fresh_contiguous(a.sizes(), a.numel(), l.out, Device::Cpu)?;
+                    flat(l.run, spec.kernel.cost, &out, l.out, inputs, compute, params)?;
+                    return Ok(out);
+                }
+            }
+        }
+    }
+    pointwise_typed(spec, None, inputs, params)
+}
+
+/// All operands plain, same sizes, same input dtype; the output is fresh.
+#[inline]
+fn flat(
+    run: LoopFn,
+    cost: u32,
+    out: &Tensor,
+    od: DType,
+    inputs: &[&Tensor],
+    id: DType,
+    params: &[Param],
+) -> Result<()> {
+    let lock = |i: usize| (inputs[i].storage().lock(), false);
+    let _holds = match inputs.len() {
+        1 => Holds::one(lock(0).0, false),
+        2 => Holds::two(lock(0), lock(1)),
+        _ => Holds::three(lock(0), lock(1), lock(2)),
+    }
+    .map_err(busy)?;
+    let n = out.numel() as usize;
+    let mut ptrs = [std::ptr::null_mut::<u8>(); MAX_OPERANDS];
+    let mut strides = [0isize; MAX_OPERANDS];
+    ptrs[0] = out.storage().ptr();
+    strides[0] = od.size() as isize;
+    for (i, t) in inputs.iter().enumerate() {
+        // SAFETY: views are checked against their storage when made, and storages never shrink.
+        ptrs[i + 1] = unsafe { t.storage().ptr().add(t.storage_offset() as usize * id.size()) };
+        strides[i + 1] = id.size() as isize;
+    }
+    let bytes = n * (od.size() + id.size() * inputs.len());
+    // SAFETY: `n` elements in every operand, dtypes as the loop wants; the output is fresh, inputs are held.
+    unsafe { run_1d(run, cost, &ptrs, &strides, n, params, stream_flag(bytes)) };
+    Ok(())
+}
+
+/// Non-temporal stores pay off when the operands together exceed about twice the L2 cache.
+fn stream_flag(bytes: usize) -> u32 {
+    if bytes > flambeau_cpu::cache::stream_threshold() { STREAM } else { 0 }
+}
+
+/// Pointers that cross into worker threads.
+#[derive(Clone, Copy)]
+struct Raw([*mut u8; MAX_OPERANDS]);
+// SAFETY: each thread uses the pointers for its own range of elements only.
+unsafe impl Send for Raw {}
+// SAFETY: as for Send.
+unsafe impl Sync for Raw {}
+
+/// # Safety
+/// As [`LoopFn`], for `n` elements.
+#[inline]
+unsafe fn run_1d(
+    run: LoopFn,
+    cost: u32,
+    ptrs: &[*mut u8; MAX_OPERANDS],
+    strides: &[isize; MAX_OPERANDS],
+    n: usize,
+    params: &[Param],
+    flags: u32,
+) {
+    let grain = GRAIN_PS / cost.max(1) as usize;
+    if n <= grain {
+        if n > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { run(ptrs.as_ptr(), strides.as_ptr(), n, params.as_ptr(), flags) };
+        }
+        return;
+    }
+    let raw = Raw(*ptrs);
+    // ranges start at multiples of 64 elements, so that every store of a range can stay aligned
+    parallel_for(n.div_ceil(64), grain.div_ceil(64), |r| {
+        let raw = &raw;
+        let (start, end) = (r.start * 64, (r.end * 64).min(n));
+        let mut p = raw.0;
+        for (p, s) in p.iter_mut().zip(strides) {
+            // SAFETY: stays inside the operand's `n` elements.
+            *p = unsafe { p.offset(start as isize * s) };
+        }
+        // SAFETY: ranges are disjoint, and the caller's promise.
+        unsafe { run(p.as_ptr(), strides.as_ptr(), end - start, params.as_ptr(), flags) };
+    });
+}
+
+/// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into a fresh tensor.
+pub fn pointwise_typed(
+    spec: &PointwiseSpec,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+) -> Result<Tensor> {
+    run(spec, compute, inputs, params, None).map(|t| t.expect("a fresh output was asked for"))
+}
+
+/// Runs a pointwise operator into its first input.
+///
+/// # Errors
+/// As [`pointwise`]; and when the result's shape or dtype does not fit.
+pub fn pointwise_inplace(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<()> {
+    run(spec, None, inputs, params, Some(inputs[0])).map(drop)
+}
+/// [`pointwise_inplace`] in an explicitly given dtype.
+pub fn pointwise_inplace_typed(
+    spec: &PointwiseSpec,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+) -> Result<()> {
+    run(spec, compute, inputs, params, Some(inputs[0])).map(drop)
+}
+
+/// Runs a pointwise operator into `out`, which is resized to fit.
+///
+/// # Errors
+/// As [`pointwise`]; and when the result's dtype cannot be cast to `out`'s.
+pub fn pointwise_out(
+    spec: &PointwiseSpec,
+    inputs: &[&Tensor],
+    params: &[Param],
+    out: &mut Tensor,
+) -> Result<()> {
+    pointwise_out_typed(spec, None, inputs, params, out)
+}
+/// [`pointwise_out`] in an explicitly given dtype.
+pub fn pointwise_out_typed(
+    spec: &PointwiseSpec,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+    out: &mut Tensor,
+) -> Result<()> {
+    let shape = broadcast_all(inputs)?;
+    crate::out::resize_output(out, &shape)?;
+    run(spec, compute, inputs, params, Some(out)).map(drop)
+}
+
+/// The sizes that all inputs broadcast to.
+pub fn broadcast_all(inputs: &[&Tensor]) -> Result<SizeVec> {
+    let mut shape = SizeVec::from_slice(inputs[0].sizes());
+    for t in &inputs[1..] {
+        if t.sizes() != shape.as_slice() {
+            shape = geometry::broadcast_shapes(&shape, t.sizes())?;
+        }
+    }
+    Ok(shape)
+}
+
+/// The device that all inputs share; zero-dim CPU tensors go with any.
+pub fn common_device(inputs: &[&Tensor]) -> Result<Device> {
+    let mut dev = inputs[0].device();
+    let mut decided = !(inputs[0].dim() == 0 && dev == Device::Cpu);
+    for t in &inputs[1..] {
+        let d = t.device();
+        if d == dev || (t.dim() == 0 && d == Device::Cpu) {
+            continue;
+        }
+        if !decided {
+            dev = d;
+            decided = true;
+        } else {
+            return Err(Error::device(format!(
+                "Expected all tensors to be on the same device, but found at least two devices, {dev} and {d}!"
+            )));
+        }
+    }
+    Ok(dev)
+}
+
+fn run(
+    spec: &PointwiseSpec,
+    compute: Option<DType>,
+    inputs: &[&Tensor],
+    params: &[Param],
+    into: Option<&Tensor>,
+) -> Result<Option<Tensor>> {
+    debug_assert!(inputs.len() < MAX_OPERANDS);
+    let device = common_device(inputs)?;
+    let compute = match compute {
+        Some(d) => d,
+        None => spec.compute_dtype(inputs)?,
+    };
+    let l = spec.kernel.find(compute).ok_or_else(|| Error::not_implemented_for(spec.label, compute))?;
+    let shape = broadcast_all(inputs)?;
+    if let Some(out) = into {
+        check_written(out, &shape, l.out, device)?;
+    }
+    if device == Device::Meta {
+        return Ok(match into {
+            Some(_) => None,
+            None => {
+                let st = output_strides(&shape, inputs);
+                Some(Tensor::empty_strided_raw(&shape, &st, l.out, device)?)
+            }
+        });
+    }
+    // inputs in the dtype that the loop reads, without lazy bits
+    let mut ready: SmallVec<[Cow<'_, Tensor>; 3]> = SmallVec::new();
+    for (i, t) in inputs.iter().enumerate() {
+        let mut t = if t.is_conj() || t.is_neg() { Cow::Owned(resolve_lazy(t)?) } else { Cow::Borrowed(*t) };
+        if t.dtype() != l.ins[i] {
+            t = Cow::Owned(cast_to(&t, l.ins[i])?);
+        }
+        if let Some(out) = into {
+            if overlaps_partially(out, &t)? {
+                t = Cow::Owned(cast_to(&t, l.ins[i])?);
+            }
+        }
+        ready.push(t);
+    }
+    match into {
+        Some(out) if out.dtype() == l.out && !out.is_conj() && !out.is_neg() => {
+            execute(l.run, spec.kernel.cost, out, false, &shape, &ready, params)?;
+            Ok(None)
+        }
+        Some(out) => {
+            let tmp = Tensor::empty_raw(&shape, l.out, device)?;
+            execute(l.run, spec.kernel.cost, &tmp, true, &shape, &ready, params)?;
+            copy_into(out, &tmp)?;
+            Ok(None)
+        }
+        None => {
+            let st = output_strides(&shape, inputs);
+            let out = Tensor::empty_strided_raw(&shape, &st, l.out, device)?;
+            execute(l.run, spec.kernel.cost, &out, true, &shape, &ready, params)?;
+            Ok(Some(out))
+        }
+    }
+}
+
+/// What any written-to tensor must satisfy.
+pub fn check_written(out: &Tensor, shape: &[i64], dtype: DType, device: Device) -> Result<()> {
+    if !promotion::can_cast(dtype, out.dtype()) {
+        return Err(Error::dtype(format!(
+            "result type {} can't be cast to the desired output type {}",
+            dtype.scalar_type_name(),
+            out.dtype().scalar_type_name()
+        )));
+    }
+    if out.sizes() != shape {
+        return Err(Error::shape(format!(
+            "output with shape {} doesn't match the broadcast shape {}",
+            fmt_sizes(out.sizes()),
+            fmt_sizes(shape)
+        )));
+    }
+    if out.device() != device {
+        return Err(Error::device(format!(
+            "Expected all tensors to be on the same device, but found at least two devices, {device} and {}!",
+            out.device()
+        )));
+    }
+    check_no_internal_overlap(out)
+}
+/// Refuses to write where several elements share one place.
+pub fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
+    if geometry::has_internal_overlap(out.sizes(), out.strides()) {
+        return Err(Error::storage(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+             Please clone() the tensor before performing the operation.",
+        ));
+    }
+    Ok(())
+}
+
+/// `false`: disjoint or the very same elements. `true`: they may share some, so the input must be copied first.
+///
+/// # Errors
+/// When both are dense and overlap in part: PyTorch refuses that.
+fn overlaps_partially(out: &Tensor, input: &Tensor) -> Result<bool> {
+    if !out.storage().same(input.storage()) || out.numel() == 0 || input.numel() == 0 {
+        return Ok(false);
+    }
+    let range = |t: &Tensor| {
+        let s = t.storage_offset() * t.dtype().size() as i64;
+        (s, s + geometry::span(t.sizes(), t.strides()) * t.dtype().size() as i64)
+    };
+    let ((a0, a1), (b0, b1)) = (range(out), range(input));
+    if a1 <= b0 || b1 <= a0 {
+        return Ok(false);
+    }
+    if a0 == b0
+        && out.sizes() == input.sizes()
+        && out.strides() == input.strides()
+        && out.dtype() == input.dtype()
+    {
+        return Ok(false);
+    }
+    let dense = |t: &Tensor| geometry::is_non_overlapping_and_dense(t.sizes(), t.strides());
+    if dense(out) && dense(input) {
+        return Err(Error::storage(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory \
+             location. Please clone() the tensor before performing the operation.",
+        ));
+    }
+    Ok(true)
+}
+
+/// Strides in elements of `t` read as `shape`; 0 where it is broadcast.
+fn broadcast_strides(t: &Tensor, shape: &[i64]) -> SizeVec {
+    let extra = shape.len() - t.dim();
+    let mut st = SizeVec::from_elem(0, shape.len());
+    for i in 0..t.dim() {
+        if !(t.sizes()[i] == 1 && shape[i + extra] != 1) {
+            st[i + extra] = t.strides()[i];
+        }
+    }
+    st
+}
+
+/// Dimensions from fastest to slowest, by the operands' strides: the first operand decides, later ones break ties.
+fn dim_order(shape: &[i64], strides: &[SizeVec]) -> SmallVec<[usize; 6]> {
+    let n = shape.len();
+    let mut perm: SmallVec<[usize; 6]> = (0..n).rev().collect();
+    let compare = |a: usize, b: usize| -> i32 {
+        for st in strides {
+            let (x, y) = (st[a], st[b]);
+            if x == 0 || y == 0 {
+                continue;
+            }
+            if x != y {
+                return if x < y { -1 } else { 1 };
+            }
+            if shape[a] > shape[b] {
+                return 1;
+            }
+        }
+        0
+    };
+    for i in 1..n {
+        let mut d1 = i;
+        for d0 in (0..i).rev() {
+            match compare(perm[d0], perm[d1]) {
+                c if c > 0 => {
+                    perm.swap(d0, d1);
+                    d1 = d0;
+                }
+                c if c < 0 => break,
+                _ => {}
+            }
+        }
+    }
+    perm
+}
+
+/// Strides of a fresh output: as the inputs where they agree, else in the order of the inputs' dimensions.
+pub fn output_strides(shape: &[i64], inputs: &[&Tensor]) -> SizeVec {
+    let same = |t: &&Tensor| t.sizes() == shape;
+    if inputs.iter().all(|t| same(t) && t.is_contiguous()) {
+        return geometry::contiguous_strides(shape);
+    }
+    let a = inputs[0];
+    if inputs.iter().all(|t| same(t) && t.strides() == a.strides())
+        && geometry::is_non_overlapping_and_dense(a.sizes(), a.strides())
+    {
+        return SizeVec::from_slice(a.strides());
+    }
+    let st: SmallVec<[SizeVec; 3]> = inputs.iter().map(|t| broadcast_strides(t, shape)).collect();
+    let perm = dim_order(shape, &st);
+    let order: SmallVec<[usize; 6]> = perm.iter().rev().copied().collect();
+    geometry::strides_in_order(shape, &order)
+}
+
+/// Runs a loop over operands that are ready: right dtypes, inputs broadcastable to `shape`, no partial overlap.
+pub(crate) fn execute<'t>(
+    run: LoopFn,
+    cost: u32,
+    out: &Tensor,
+    fresh: bool,
+    shape: &[i64],
+    inputs: &[Cow<'t, Tensor>],
+    params: &[Param],
+) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let n_ops = inputs.len() + 1;
+    let mut locks: SmallVec<[_; MAX_OPERANDS]> = inputs.iter().map(|t| (t.storage().lock(), false)).collect();
+    if !fresh {
+        locks.push((out.storage().lock(), true));
+    }
+    let _holds = Holds::of(&locks).map_err(busy)?;
+    let mut ptrs = [std::ptr::null_mut::<u8>(); MAX_OPERANDS];
+    let mut strides: SmallVec<[SizeVec; MAX_OPERANDS]> = SmallVec::new();
+    let all = std::iter::once(out).chain(inputs.iter().map(|c| &**c));
+    let mut bytes = 0;
+    for (k, t) in all.enumerate() {
+        let (p, n) = byte_extent(t)?;
+        ptrs[k] = p;
+        bytes += n;
+        let item = t.dtype().size() as i64;
+        strides.push(broadcast_strides(t, shape).iter().map(|s| s * item).collect());
+    }
+    let plan = Plan::new(shape, &strides, n_ops);
+    let flags = if fresh { stream_flag(bytes) } else { 0 };
+    // SAFETY: operands are held (or fresh), their extents are checked, and inputs do not overlap the output but as the
+    // very same elements.
+    unsafe { plan.run(run, cost, &ptrs, params, flags) };
+    Ok(())
+}
+
+/// Collapsed dimensions, fastest first, with byte strides per operand.
+struct Plan {
+    shape: SmallVec<[usize; 6]>,
+    strides: SmallVec<[[isize; MAX_OPERANDS]; 6]>,
+}
+impl Plan {
+    fn new(shape: &[i64], strides: &[SizeVec], n_ops: usize) -> Plan {
+        let perm = dim_order(shape, strides);
+        let mut out = Plan { shape: SmallVec::new(), strides: SmallVec::new() };
+        for &d in &perm {
+            let n = shape[d] as usize;
+            if n == 1 {
+                continue;
+            }
+            let mut st = [0isize; MAX_OPERANDS];
+            for k in 0..n_ops {
+                st[k] = strides[k][d] as isize;
+            }
+            if let (Some(pn), Some(ps)) = (out.shape.last_mut(), out.strides.last()) {
+                if (0..n_ops).all(|k| ps[k] * *pn as isize == st[k]) {
+                    *pn *= n;
+                    continue;
+                }
+            }
+            out.shape.push(n);
+            out.strides.push(st);
+        }
+        if out.shape.is_empty() {
+            out.shape.push(1);
+            out.strides.push([0; MAX_OPERANDS]);
+        }
+        // a short innermost run wastes the loop's set-up: take a longer dimension instead
+        if out.shape[0] < 8 {
+            if let Some(d) = (1..out.shape.len())
+                .max_by_key(|d| out.shape[*d])
+                .filter(|d| out.shape[*d] > 4 * out.shape[0])
+            {
+                out.shape.swap(0, d);
+                out.strides.swap(0, d);
+            }
+        }
+        out
+    }
+    /// # Safety
+    /// As [`LoopFn`], for every run of the plan.
+    unsafe fn run(
+        &self,
+        run: LoopFn,
+        cost: u32,
+        ptrs: &[*mut u8; MAX_OPERANDS],
+        params: &[Param],
+        flags: u32,
+    ) {
+        let inner = self.shape[0];
+        let outer: usize = self.shape[1..].iter().product();
+        if outer == 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { run_1d(run, cost, ptrs, &self.strides[0], inner, params, flags) };
+        }
+        let per_row = (inner * cost.max(1) as usize).max(1);
+        let raw = Raw(*ptrs);
+        if outer < 2 * num_threads() && inner > 1 << 14 {
+            for r in 0..outer {
+                let p = self.row(&raw, r);
+                // SAFETY: the caller's promise; the row is inside the plan.
+                unsafe { run_1d(run, cost, &p, &self.strides[0], inner, params, flags) };
+            }
+            return;
+        }
+        parallel_for(outer, GRAIN_PS.div_ceil(per_row), |range| {
+            let raw = &raw;
+            let mut idx: SmallVec<[usize; 6]> = SmallVec::from_elem(0, self.shape.len() - 1);
+            let mut rem = range.start;
+            for (d, i) in idx.iter_mut().enumerate() {
+                *i = rem % self.shape[d + 1];
+                rem /= self.shape[d + 1];
+            }
+            let mut p = self.row(raw, range.start);
+            for _ in range {
+                // SAFETY: rows are disjoint between threads, and the caller's promise.
+                unsafe { run(p.as_ptr(), self.strides[0].as_ptr(), inner, params.as_ptr(), flags) };
+                for d in 0..idx.len() {
+                    idx[d] += 1;
+                    let st = &self.strides[d + 1];
+                    if idx[d] < self.shape[d + 1] {
+                        for k in 0..MAX_OPERANDS {
+                            p[k] = p[k].wrapping_offset(st[k]);
+                        }
+                        break;
+                    }
+                    idx[d] = 0;
+                    let back = self.shape[d + 1] as isize - 1;
+                    for k in 0..MAX_OPERANDS {
+                        p[k] = p[k].wrapping_offset(-st[k] * back);
+                    }
+                }
+            }
+        });
+    }
+    fn row(&self, raw: &Raw, r: usize) -> [*mut u8; MAX_OPERANDS] {
+        let mut p = raw.0;
+        let mut rem = r;
+        for d in 1..self.shape.len() {
+            let i = (rem % self.shape[d]) as isize;
+            rem /= self.shape[d];
+            for k in 0..MAX_OPERANDS {
+                p[k] = p[k].wrapping_offset(self.strides[d][k] * i);
+            }
+        }
+        p
+    }
+}
+
+/// Writes one number to every element.
+pub fn fill(spec: &PointwiseSpec, out: &Tensor, value: Param) -> Result<()> {
+    if out.device() == Device::Meta || out.numel() == 0 {
+        return Ok(());
+    }
+    let l =
+        spec.kernel.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label, out.dtype()))?;
+    let value = match (out.is_conj(), out.is_neg()) {
+        (false, false) => value,
+        (c, n) => {
+            let s = if n { -1.0 } else { 1.0 };
+            Param { re: s * value.re, im: if c { -s } else { s } * value.im, int: value.int }
+        }
+    };
+    execute(l.run, spec.kernel.cost, out, false, out.sizes(), &[], &[value])
+}

@@ -1,0 +1,55 @@
+//! Flambeau's tensor: storage, views, type promotion, dispatch, and the `torch.*` operators on the CPU.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`tensor`] | [`Tensor`], the handle |
+//! | [`ops`] | every operator as a fallible function, nothing defaulted |
+//! | [`functions`] | the same, ergonomic: defaults, conversions, panics with the error's text |
+//! | [`library`] | calls by name |
+//! | [`dispatch`] | operators as objects, dispatch keys |
+//!
+//! `unsafe` is allowed in `storage`, `access`, `iter`, `graph` and `dispatch::op` alone.
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+pub mod access;
+pub mod convert;
+pub mod device;
+#[allow(unsafe_code)]
+pub mod dispatch;
+pub mod dispatch_util;
+pub mod ergonomic;
+pub mod error;
+pub mod generator;
+pub mod geometry;
+#[allow(unsafe_code)]
+pub mod graph;
+#[allow(unsafe_code)]
+pub mod iter;
+pub mod layout;
+pub mod library;
+pub mod out;
+pub mod promotion;
+pub mod scalar;
+pub mod schema;
+#[allow(unsafe_code)]
+pub mod storage;
+pub mod tensor;
+pub mod value;
+
+#[rustfmt::skip]
+pub mod generated;
+pub mod ops;
+
+pub use convert::{IntoDims, TensorOptions};
+pub use device::Device;
+pub use ergonomic::Operand;
+pub use error::{Error, ErrorKind, Result};
+pub use flambeau_cpu::{B8, DType, Element, with_dtype};
+pub use generated::functions;
+pub use generator::Generator;
+pub use layout::{Layout, MemoryFormat};
+pub use scalar::Scalar;
+pub use tensor::Tensor;
+pub use value::Value;

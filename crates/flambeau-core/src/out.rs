@@ -1,0 +1,141 @@
+//! Outputs of structured operators: the shape rule's answer, and what becomes of it in each form of the operator.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::geometry::{self, SizeVec};
+use crate::iter::{check_no_internal_overlap, check_written};
+use crate::layout::MemoryFormat;
+use crate::ops::copy::copy_into;
+use crate::tensor::Tensor;
+use crate::{DType, promotion};
+
+/// Sizes, strides, dtype and device of an output that does not exist yet.
+#[derive(Clone, Debug)]
+pub struct OutMeta {
+    /// Sizes.
+    pub sizes: SizeVec,
+    /// Strides; contiguous if `None`.
+    pub strides: Option<SizeVec>,
+    /// Dtype.
+    pub dtype: DType,
+    /// Device.
+    pub device: Device,
+}
+impl OutMeta {
+    /// Contiguous.
+    pub fn new(sizes: impl Into<SizeVec>, dtype: DType, device: Device) -> Self {
+        OutMeta { sizes: sizes.into(), strides: None, dtype, device }
+    }
+    /// Contiguous, with the sizes of a slice.
+    pub fn of(sizes: &[i64], dtype: DType, device: Device) -> Self {
+        OutMeta { sizes: SizeVec::from_slice(sizes), strides: None, dtype, device }
+    }
+    /// The same in a memory format.
+    pub fn format(mut self, f: MemoryFormat) -> Result<Self> {
+        self.strides = Some(geometry::format_strides(&self.sizes, f)?);
+        Ok(self)
+    }
+    /// A fresh tensor.
+    pub fn alloc(&self) -> Result<Tensor> {
+        match &self.strides {
+            None => Tensor::empty_raw(&self.sizes, self.dtype, self.device),
+            Some(st) => Tensor::empty_strided_raw(&self.sizes, st, self.dtype, self.device),
+        }
+    }
+    /// Prepares an in-place form: `self_` must have the result's sizes and take its dtype.
+    pub fn inplace(&self, _name: &str, self_: &Tensor) -> Result<Target> {
+        check_written(self_, &self.sizes, self.dtype, self.device)?;
+        // kernels of structured operators read their inputs while they write: always through a temporary
+        Ok(Target { tensor: self.alloc()?, copy_to: Some(self_.clone()) })
+    }
+    /// Prepares an `out=` form: resizes `out`, and works through a temporary where the kernel cannot write to it itself.
+    pub fn out(&self, name: &str, out: &mut Tensor, inputs: &[&Tensor]) -> Result<Target> {
+        if out.device() != self.device {
+            return Err(Error::device(format!(
+                "Expected out tensor to have device {}, but got {} instead",
+                self.device,
+                out.device()
+            )));
+        }
+        if !promotion::can_cast(self.dtype, out.dtype()) {
+            return Err(Error::dtype(format!(
+                "result type {} can't be cast to the desired output type {}",
+                self.dtype.scalar_type_name(),
+                out.dtype().scalar_type_name()
+            )));
+        }
+        let _ = name;
+        resize_output(out, &self.sizes)?;
+        check_no_internal_overlap(out)?;
+        let direct = out.dtype() == self.dtype
+            && out.is_contiguous()
+            && self.strides.is_none()
+            && !out.is_conj()
+            && !out.is_neg()
+            && inputs.iter().all(|t| !t.storage().same(out.storage()));
+        if direct {
+            return Ok(Target { tensor: out.clone(), copy_to: None });
+        }
+        Ok(Target { tensor: self.alloc()?, copy_to: Some(out.clone()) })
+    }
+}
+
+/// Where a structured kernel writes, and what happens afterwards.
+pub struct Target {
+    tensor: Tensor,
+    copy_to: Option<Tensor>,
+}
+impl Target {
+    /// What the kernel writes.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+    /// Copies from the temporary, if there was one.
+    pub fn finish(self) -> Result<()> {
+        match self.copy_to {
+            Some(dst) if dst.device() != Device::Meta => copy_into(&dst, &self.tensor),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Gives `out` these sizes, as PyTorch's `resize_output`: contiguous, over the same storage, which grows if need be. The
+/// handle is replaced; other handles keep the old geometry.
+pub fn resize_output(out: &mut Tensor, sizes: &[i64]) -> Result<()> {
+    if out.sizes() == sizes {
+        return Ok(());
+    }
+    *out = resized(out, sizes)?;
+    Ok(())
+}
+
+/// A tensor over the same storage with other sizes, contiguous from the same offset; the storage grows if need be.
+pub fn resized(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let bytes = geometry::checked_bytes(sizes, t.dtype().size())?;
+    let start = t.storage_offset() as usize * t.dtype().size();
+    let need = bytes.checked_add(start).ok_or_else(|| Error::memory("resize_: size overflow"))?;
+    if bytes > 0 {
+        t.storage().grow(need)?;
+    }
+    Tensor::from_storage(
+        t.storage(),
+        sizes,
+        &geometry::contiguous_strides(sizes),
+        t.storage_offset(),
+        t.dtype(),
+    )
+}
+
+/// The in-place form of a composite: its result is copied over the input, which keeps its sizes.
+pub fn copy_to_self(name: &str, self_: &Tensor, result: &Tensor) -> Result<()> {
+    let _ = name;
+    check_written(self_, result.sizes(), result.dtype(), result.device())?;
+    crate::ops::copy_(self_, result, false)
+}
+
+/// The `out=` form of a composite: `out` is resized and the result copied over it.
+pub fn copy_to_out(name: &str, out: &mut Tensor, result: &Tensor) -> Result<()> {
+    let meta = OutMeta::of(result.sizes(), result.dtype(), result.device());
+    let target = meta.out(name, out, &[result])?;
+    crate::ops::copy_(target.copy_to.as_ref().unwrap_or(&target.tensor), result, false)
+}

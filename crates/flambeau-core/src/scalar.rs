@@ -1,0 +1,116 @@
+//! A number of any kind, as Python's `Number`.
+
+use crate::DType;
+use half::{bf16, f16};
+use num_complex::Complex;
+
+/// A bool, integer, float or complex number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Scalar {
+    /// bool
+    Bool(bool),
+    /// int
+    Int(i64),
+    /// An integer above `i64::MAX`.
+    UInt(u64),
+    /// float
+    Float(f64),
+    /// complex
+    Complex(Complex<f64>),
+}
+
+impl Scalar {
+    /// The dtype that a Python number of this kind has on its own.
+    pub fn dtype(self) -> DType {
+        match self {
+            Scalar::Bool(_) => DType::Bool,
+            Scalar::Int(_) => DType::I64,
+            Scalar::UInt(_) => DType::U64,
+            Scalar::Float(_) => DType::F64,
+            Scalar::Complex(_) => DType::C128,
+        }
+    }
+    /// As a float; a complex number gives its real part.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Scalar::Bool(b) => b as u8 as f64,
+            Scalar::Int(i) => i as f64,
+            Scalar::UInt(u) => u as f64,
+            Scalar::Float(f) => f,
+            Scalar::Complex(c) => c.re,
+        }
+    }
+    /// As an integer: floats truncate towards zero, and saturate.
+    pub fn to_i64(self) -> i64 {
+        match self {
+            Scalar::Bool(b) => b as i64,
+            Scalar::Int(i) => i,
+            Scalar::UInt(u) => u as i64,
+            Scalar::Float(f) => f as i64,
+            Scalar::Complex(c) => c.re as i64,
+        }
+    }
+    /// As a truth value: anything but zero.
+    pub fn to_bool(self) -> bool {
+        match self {
+            Scalar::Bool(b) => b,
+            Scalar::Int(i) => i != 0,
+            Scalar::UInt(u) => u != 0,
+            Scalar::Float(f) => f != 0.0,
+            Scalar::Complex(c) => c.re != 0.0 || c.im != 0.0,
+        }
+    }
+    /// As a complex number.
+    pub fn to_complex(self) -> Complex<f64> {
+        match self {
+            Scalar::Complex(c) => c,
+            other => Complex::new(other.to_f64(), 0.0),
+        }
+    }
+    /// A complex number.
+    pub fn is_complex(self) -> bool {
+        matches!(self, Scalar::Complex(_))
+    }
+    /// A float (not complex).
+    pub fn is_float(self) -> bool {
+        matches!(self, Scalar::Float(_))
+    }
+    /// An integer; a bool only with `include_bool`.
+    pub fn is_integral(self, include_bool: bool) -> bool {
+        matches!(self, Scalar::Int(_) | Scalar::UInt(_)) || (include_bool && matches!(self, Scalar::Bool(_)))
+    }
+    /// Equal to the given float.
+    pub fn equals(self, v: f64) -> bool {
+        match self {
+            Scalar::Complex(c) => c.re == v && c.im == 0.0,
+            other => other.to_f64() == v,
+        }
+    }
+    /// All readings of the number, for kernels.
+    pub fn param(self) -> flambeau_cpu::pointwise::Param {
+        let c = self.to_complex();
+        flambeau_cpu::pointwise::Param { re: c.re, im: c.im, int: self.to_i64() }
+    }
+}
+
+macro_rules! from {
+    ($($t:ty => |$v:ident| $e:expr),* $(,)?) => {$(
+        impl From<$t> for Scalar {
+            fn from($v: $t) -> Scalar {
+                $e
+            }
+        }
+    )*};
+}
+from! {
+    bool => |v| Scalar::Bool(v),
+    i8 => |v| Scalar::Int(v as i64), i16 => |v| Scalar::Int(v as i64), i32 => |v| Scalar::Int(v as i64),
+    i64 => |v| Scalar::Int(v), u8 => |v| Scalar::Int(v as i64), u16 => |v| Scalar::Int(v as i64),
+    u32 => |v| Scalar::Int(v as i64), isize => |v| Scalar::Int(v as i64),
+    u64 => |v| if v <= i64::MAX as u64 { Scalar::Int(v as i64) } else { Scalar::UInt(v) },
+    usize => |v| Scalar::from(v as u64),
+    f32 => |v| Scalar::Float(v as f64), f64 => |v| Scalar::Float(v),
+    f16 => |v| Scalar::Float(v.to_f64()), bf16 => |v| Scalar::Float(v.to_f64()),
+    Complex<f32> => |v| Scalar::Complex(Complex::new(v.re as f64, v.im as f64)),
+    Complex<f64> => |v| Scalar::Complex(v),
+}

@@ -1,0 +1,424 @@
+//! Reading and writing at computed places. All indices are checked before anything is written.
+
+use crate::dtype::Element;
+use crate::parallel::parallel_for;
+use crate::reduce::fold::{GRAIN, Geo, Ptr};
+use crate::reduce::num::{Arith, Num, Order};
+
+/// An index outside of `0..size` (or `-size..size` where negative ones count from the end).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexError {
+    /// The offending index.
+    pub index: i64,
+    /// The size of the dimension.
+    pub size: usize,
+}
+impl std::fmt::Display for IndexError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "index {} is out of bounds for dimension with size {}", self.index, self.size)
+    }
+}
+impl std::error::Error for IndexError {}
+
+/// Checks that all indices are in `0..size`.
+pub fn check(idx: &[i64], size: usize) -> Result<(), IndexError> {
+    // The scan without an early exit vectorises.
+    if idx.iter().fold(false, |bad, i| bad | (*i as u64 >= size as u64)) {
+        let bad = idx.iter().find(|i| **i as u64 >= size as u64).copied().unwrap_or(0);
+        return Err(IndexError { index: bad, size });
+    }
+    Ok(())
+}
+
+/// `out[o, k, i] = x[o, idx[k], i]`: `x` is viewed by `g`, `out` is contiguous `[outer, idx.len(), inner]`. Negative
+/// indices are errors. This is also the embedding lookup (`outer = 1`).
+pub fn index_select<T: Copy + Send + Sync>(
+    x: &[T],
+    g: Geo,
+    idx: &[i64],
+    out: &mut [T],
+) -> Result<(), IndexError> {
+    check(idx, g.n)?;
+    g.check(x.len(), g.rows());
+    let m = idx.len();
+    assert_eq!(out.len(), g.rows() * m, "index_select: a wrong number of results");
+    if out.is_empty() {
+        return Ok(());
+    }
+    let place = Ptr::new(out);
+    parallel_for(g.outer * m, (GRAIN / g.inner).max(1), |r| {
+        for p in r {
+            // SAFETY: each position is handled by one task.
+            let out = unsafe { place.slice(p * g.inner, g.inner) };
+            let base = p / m * g.os as usize + idx[p % m] as usize * g.ns as usize;
+            if g.inner == 1 {
+                out[0] = x[base];
+            } else if g.is == 1 {
+                out.copy_from_slice(&x[base..][..g.inner]);
+            } else {
+                out.iter_mut().enumerate().for_each(|(i, v)| *v = x[base + i * g.is as usize]);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// How a contiguous index tensor addresses one dimension of a data tensor of the same rank.
+#[derive(Clone, Copy, Debug)]
+pub struct Along<'a> {
+    /// Shape of the index tensor; in other dimensions than `dim` it does not exceed the data's.
+    pub shape: &'a [usize],
+    /// Strides of the data tensor, in elements.
+    pub strides: &'a [usize],
+    /// The dimension that the indices address.
+    pub dim: usize,
+    /// The data's size in that dimension.
+    pub size: usize,
+}
+impl Along<'_> {
+    /// Calls `f(position in the index tensor, offset in the data)` for positions of a range, in order.
+    #[inline(always)]
+    fn each(&self, idx: &[i64], range: std::ops::Range<usize>, mut f: impl FnMut(usize, usize)) {
+        let nd = self.shape.len();
+        if nd == 0 {
+            return range.for_each(|p| f(p, 0));
+        }
+        let last = self.shape[nd - 1];
+        let step = if self.dim == nd - 1 { 0 } else { self.strides[nd - 1] };
+        let mut p = range.start;
+        while p < range.end {
+            let (mut rest, j0) = (p / last, p % last);
+            let mut base = 0;
+            for d in (0..nd - 1).rev() {
+                if d != self.dim {
+                    base += rest % self.shape[d] * self.strides[d];
+                }
+                rest /= self.shape[d];
+            }
+            let run = (last - j0).min(range.end - p);
+            for j in 0..run {
+                f(p + j, base + (j0 + j) * step + idx[p + j] as usize * self.strides[self.dim]);
+            }
+            p += run;
+        }
+    }
+    fn check(&self, idx: &[i64], data: usize) -> Result<(), IndexError> {
+        assert_eq!(idx.len(), self.shape.iter().product::<usize>(), "the index tensor has another shape");
+        assert_eq!(self.shape.len(), self.strides.len(), "index and data have different ranks");
+        check(idx, self.size)?;
+        if !idx.is_empty() && !self.shape.is_empty() {
+            let last = (0..self.shape.len())
+                .map(|d| (if d == self.dim { self.size } else { self.shape[d] } - 1) * self.strides[d])
+                .sum::<usize>();
+            assert!(last < data, "indexing reaches beyond its slice");
+        }
+        Ok(())
+    }
+}
+
+/// `out[p] = x[.., idx[p], ..]`. `out` is contiguous with the shape of the indices. Negative indices are errors.
+pub fn gather<T: Copy + Send + Sync>(
+    x: &[T],
+    a: Along,
+    idx: &[i64],
+    out: &mut [T],
+) -> Result<(), IndexError> {
+    a.check(idx, x.len())?;
+    assert_eq!(out.len(), idx.len(), "gather: a wrong number of results");
+    let place = Ptr::new(out);
+    parallel_for(idx.len(), GRAIN / 4, |r| {
+        // SAFETY: ranges are disjoint.
+        a.each(idx, r, |p, at| unsafe { place.set(p, x[at]) });
+    });
+    Ok(())
+}
+/// `data[.., idx[p], ..] = f(data[..], src[p])`, in order of `p`. `src` is contiguous with the shape of the indices.
+pub fn scatter_with<T: Copy>(
+    data: &mut [T],
+    a: Along,
+    idx: &[i64],
+    src: &[T],
+    f: impl Fn(T, T) -> T,
+) -> Result<(), IndexError> {
+    a.check(idx, data.len())?;
+    assert_eq!(src.len(), idx.len(), "scatter: source and index differ in shape");
+    a.each(idx, 0..idx.len(), |p, at| data[at] = f(data[at], src[p]));
+    Ok(())
+}
+/// Sets elements; of several sources for one place the last one stays.
+pub fn scatter<T: Copy>(data: &mut [T], a: Along, idx: &[i64], src: &[T]) -> Result<(), IndexError> {
+    scatter_with(data, a, idx, src, |_, s| s)
+}
+/// Sets elements to one value.
+pub fn scatter_value<T: Copy>(data: &mut [T], a: Along, idx: &[i64], value: T) -> Result<(), IndexError> {
+    a.check(idx, data.len())?;
+    a.each(idx, 0..idx.len(), |_, at| data[at] = value);
+    Ok(())
+}
+#[inline(always)]
+fn plus<T: Num>(a: T, b: T) -> T {
+    T::narrow(a.wide().add(b.wide()))
+}
+/// Adds to elements.
+pub fn scatter_add<T: Num>(data: &mut [T], a: Along, idx: &[i64], src: &[T]) -> Result<(), IndexError> {
+    scatter_with(data, a, idx, src, plus)
+}
+/// How [`scatter_reduce`] joins the elements of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduce {
+    /// Sum.
+    Sum,
+    /// Product.
+    Prod,
+    /// Mean; integers round down.
+    Mean,
+    /// Maximum; NaN wins.
+    Amax,
+    /// Minimum; NaN wins.
+    Amin,
+}
+/// Joins elements with what is there, or, without `include_self`, only with each other. Untouched places stay.
+pub fn scatter_reduce<T: Num + Order>(
+    data: &mut [T],
+    a: Along,
+    idx: &[i64],
+    src: &[T],
+    op: Reduce,
+    include_self: bool,
+) -> Result<(), IndexError> {
+    if !include_self {
+        let start = match op {
+            Reduce::Sum | Reduce::Mean => T::narrow(T::Acc::ZERO),
+            Reduce::Prod => T::narrow(T::Acc::ONE),
+            Reduce::Amax => T::LOW,
+            Reduce::Amin => T::HIGH,
+        };
+        scatter_value(data, a, idx, start)?;
+    }
+    match op {
+        Reduce::Sum => scatter_with(data, a, idx, src, plus),
+        Reduce::Prod => scatter_with(data, a, idx, src, |x, y| T::narrow(x.wide().mul(y.wide()))),
+        Reduce::Amax => {
+            scatter_with(data, a, idx, src, |x, y| if !x.nan() && y.beats_max(x) { y } else { x })
+        }
+        Reduce::Amin => {
+            scatter_with(data, a, idx, src, |x, y| if !x.nan() && y.beats_min(x) { y } else { x })
+        }
+        Reduce::Mean => {
+            scatter_with(data, a, idx, src, plus)?;
+            let mut counts = vec![include_self as u32; data.len()];
+            a.each(idx, 0..idx.len(), |_, at| counts[at] += 1);
+            for (v, c) in data.iter_mut().zip(counts) {
+                if c > include_self as u32 {
+                    *v = if T::DTYPE.is_integral(true) {
+                        // Division that rounds down: the remainder's sign tells whether truncation went up.
+                        let (w, c) = (*v, c as usize);
+                        let q = w.wide().div_count(c);
+                        let back = (0..c).fold(T::Acc::ZERO, |s, _| s.add(q));
+                        let down = w.parts().0 < 0.0 && back != w.wide();
+                        T::narrow(if down { q.sub(T::Acc::ONE) } else { q })
+                    } else {
+                        T::narrow(v.wide().div_count(c as usize))
+                    };
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// `data[o, idx[k], i] = f(data[..], src[o, k, i])`, in order of `k`: `data` is viewed by `g`, `src` is contiguous
+/// `[outer, idx.len(), inner]`.
+pub fn index_with<T: Copy, S: Copy>(
+    data: &mut [T],
+    g: Geo,
+    idx: &[i64],
+    src: &[S],
+    f: impl Fn(T, S) -> T,
+) -> Result<(), IndexError> {
+    check(idx, g.n)?;
+    g.check(data.len(), g.rows());
+    assert_eq!(src.len(), g.rows() * idx.len(), "the source has a wrong number of elements");
+    if src.is_empty() {
+        return Ok(());
+    }
+    for (p, s) in src.chunks_exact(g.inner).enumerate() {
+        let base = p / idx.len() * g.os as usize + idx[p % idx.len()] as usize * g.ns as usize;
+        if g.is == 1 {
+            data[base..][..g.inner].iter_mut().zip(s).for_each(|(d, s)| *d = f(*d, *s));
+        } else {
+            s.iter().enumerate().for_each(|(i, s)| {
+                let d = &mut data[base + i * g.is as usize];
+                *d = f(*d, *s);
+            });
+        }
+    }
+    Ok(())
+}
+/// Adds `alpha * src` at the indices.
+pub fn index_add<T: Num>(data: &mut [T], g: Geo, idx: &[i64], src: &[T], alpha: T) -> Result<(), IndexError> {
+    if alpha.wide() == T::Acc::ONE {
+        return index_with(data, g, idx, src, plus);
+    }
+    let alpha = alpha.wide();
+    index_with(data, g, idx, src, |d, s: T| T::narrow(d.wide().add(s.wide().mul(alpha))))
+}
+/// Sets elements at the indices.
+pub fn index_copy<T: Copy>(data: &mut [T], g: Geo, idx: &[i64], src: &[T]) -> Result<(), IndexError> {
+    index_with(data, g, idx, src, |_, s| s)
+}
+/// Sets elements at the indices to one value. Negative indices count from the end.
+pub fn index_fill<T: Copy>(data: &mut [T], g: Geo, idx: &[i64], value: T) -> Result<(), IndexError> {
+    g.check(data.len(), g.rows());
+    let at = offsets(&[(idx, g.n, g.ns as usize)], idx.len())?;
+    for o in 0..g.outer {
+        for k in &at {
+            (0..g.inner).for_each(|i| data[o * g.os as usize + k + i * g.is as usize] = value);
+        }
+    }
+    Ok(())
+}
+
+/// Offsets of `m` positions: for each indexed dimension its indices (`m` of them, or 1 for all), size and stride.
+/// Negative indices count from the end.
+pub fn offsets(dims: &[(&[i64], usize, usize)], m: usize) -> Result<Vec<usize>, IndexError> {
+    let mut out = vec![0; m];
+    for (idx, size, stride) in dims {
+        assert!(idx.len() == m || idx.len() == 1, "index tensors differ in length");
+        let wrap = |i: i64| {
+            let w = if i < 0 { i.wrapping_add(*size as i64) } else { i };
+            if w as u64 >= *size as u64 {
+                Err(IndexError { index: i, size: *size })
+            } else {
+                Ok(w as usize * stride)
+            }
+        };
+        if idx.len() == 1 && m != 1 {
+            if m > 0 {
+                let w = wrap(idx[0])?;
+                out.iter_mut().for_each(|o| *o += w);
+            }
+        } else {
+            for (o, i) in out.iter_mut().zip(*idx) {
+                *o += wrap(*i)?;
+            }
+        }
+    }
+    Ok(out)
+}
+/// What lies behind each position of an advanced index.
+#[derive(Clone, Copy, Debug)]
+pub enum Inner<'a> {
+    /// That many neighbouring elements.
+    Contiguous(usize),
+    /// Elements at these offsets.
+    Offsets(&'a [usize]),
+}
+impl Inner<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Inner::Contiguous(n) => *n,
+            Inner::Offsets(o) => o.len(),
+        }
+    }
+}
+/// Advanced indexing: `out[p, i] = x[at[p] + inner(i)]`, with `at` from [`offsets`].
+pub fn index<T: Copy + Send + Sync>(x: &[T], at: &[usize], inner: Inner, out: &mut [T]) {
+    let n = inner.len();
+    assert_eq!(out.len(), at.len() * n, "index: a wrong number of results");
+    let place = Ptr::new(out);
+    parallel_for(at.len(), (GRAIN / 4 / n.max(1)).max(1), |r| {
+        // SAFETY: ranges are disjoint.
+        let out = unsafe { place.slice(r.start * n, r.len() * n) };
+        match inner {
+            Inner::Contiguous(0) => {}
+            Inner::Contiguous(1) => out.iter_mut().zip(&at[r]).for_each(|(o, a)| *o = x[*a]),
+            Inner::Contiguous(_) => {
+                out.chunks_exact_mut(n).zip(&at[r]).for_each(|(o, a)| o.copy_from_slice(&x[*a..][..n]))
+            }
+            Inner::Offsets([]) => {}
+            Inner::Offsets(offs) => out.chunks_exact_mut(n).zip(&at[r]).for_each(|(o, a)| {
+                o.iter_mut().zip(offs).for_each(|(o, i)| *o = x[*a + *i]);
+            }),
+        }
+    });
+}
+/// Advanced assignment, in order: `data[at[p] + inner(i)] = f(data[..], src[p, i])`. Pass `|_, s| s` to set.
+pub fn index_put_with<T: Copy>(data: &mut [T], at: &[usize], inner: Inner, src: &[T], f: impl Fn(T, T) -> T) {
+    let n = inner.len();
+    assert_eq!(src.len(), at.len() * n, "index_put: a wrong number of sources");
+    if n == 0 {
+        return;
+    }
+    for (s, a) in src.chunks_exact(n).zip(at) {
+        for (i, s) in s.iter().enumerate() {
+            let d = &mut data[match inner {
+                Inner::Contiguous(_) => *a + i,
+                Inner::Offsets(o) => *a + o[i],
+            }];
+            *d = f(*d, *s);
+        }
+    }
+}
+/// Advanced assignment: sets elements (of several sources the last stays).
+pub fn index_put<T: Copy>(data: &mut [T], at: &[usize], inner: Inner, src: &[T]) {
+    index_put_with(data, at, inner, src, |_, s| s);
+}
+/// Advanced assignment that adds (`accumulate = true`).
+pub fn index_put_add<T: Num>(data: &mut [T], at: &[usize], inner: Inner, src: &[T]) {
+    index_put_with(data, at, inner, src, plus);
+}
+/// `out[p] = x[idx[p]]` in a contiguous tensor seen as one row. Negative indices count from the end.
+pub fn take<T: Copy + Send + Sync>(x: &[T], idx: &[i64], out: &mut [T]) -> Result<(), IndexError> {
+    index(x, &offsets(&[(idx, x.len(), 1)], idx.len())?, Inner::Contiguous(1), out);
+    Ok(())
+}
+/// `data[idx[p]] = src[p]` in a contiguous tensor seen as one row. Negative indices count from the end.
+pub fn put<T: Copy>(data: &mut [T], idx: &[i64], src: &[T]) -> Result<(), IndexError> {
+    let at = offsets(&[(idx, data.len(), 1)], idx.len())?;
+    index_put(data, &at, Inner::Contiguous(1), src);
+    Ok(())
+}
+/// As [`put`], adding.
+pub fn put_add<T: Num>(data: &mut [T], idx: &[i64], src: &[T]) -> Result<(), IndexError> {
+    let at = offsets(&[(idx, data.len(), 1)], idx.len())?;
+    index_put_add(data, &at, Inner::Contiguous(1), src);
+    Ok(())
+}
+
+/// Adds the gradient of an embedding lookup to `dw` (`[rows, dim]`): row `idx[p]` gets `dy[p]`, divided by how often the
+/// row was looked up with `scale_grad_by_freq`. Lookups of `padding_idx` give nothing.
+pub fn embedding_backward<T: Num + Element>(
+    dy: &[T],
+    idx: &[i64],
+    dim: usize,
+    padding_idx: Option<usize>,
+    scale_grad_by_freq: bool,
+    dw: &mut [T],
+) -> Result<(), IndexError> {
+    let rows = dw.len().checked_div(dim).unwrap_or(0);
+    assert_eq!(dy.len(), idx.len() * dim, "embedding: a gradient has the wrong length");
+    if dim == 0 {
+        return Ok(());
+    }
+    check(idx, rows)?;
+    let mut freq = vec![0u32; if scale_grad_by_freq { rows } else { 0 }];
+    if scale_grad_by_freq {
+        idx.iter().for_each(|i| freq[*i as usize] += 1);
+    }
+    for (dy, i) in dy.chunks_exact(dim).zip(idx) {
+        let i = *i as usize;
+        if Some(i) == padding_idx {
+            continue;
+        }
+        let w = &mut dw[i * dim..][..dim];
+        if scale_grad_by_freq {
+            w.iter_mut().zip(dy).for_each(|(w, d)| {
+                *w = T::narrow(w.wide().add(d.wide().div_count(freq[i] as usize)));
+            });
+        } else {
+            w.iter_mut().zip(dy).for_each(|(w, d)| *w = plus(*w, *d));
+        }
+    }
+    Ok(())
+}

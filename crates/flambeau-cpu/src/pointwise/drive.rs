@@ -1,0 +1,312 @@
+//! The driver that takes a strided run to a contiguous kernel. It knows no types: halves are widened, strided operands
+//! gathered, results narrowed, scattered or streamed in blocks that stay in the first-level cache. So a formula is
+//! compiled once per working dtype, whatever the layout of its operands.
+
+use std::mem::MaybeUninit;
+
+use super::{Param, STREAM};
+use crate::cast::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, stream_copy};
+
+/// A contiguous kernel; see `class::body`.
+pub(super) type Kernel =
+    unsafe fn(out: *mut u8, ins: [*const u8; 3], n: usize, params: *const Param, form: u8);
+
+/// How memory elements differ from what the kernel works on.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Conv {
+    /// They do not.
+    None,
+    /// f16 in memory, f32 in the kernel (or pairs of them).
+    F16,
+    /// bf16 in memory, f32 in the kernel.
+    BF16,
+}
+impl Conv {
+    pub(super) const fn of(code: u8) -> Conv {
+        match code {
+            1 => Conv::F16,
+            2 => Conv::BF16,
+            _ => Conv::None,
+        }
+    }
+}
+
+/// An operand of a kernel.
+pub(super) struct Slot {
+    /// Size of the kernel's element.
+    pub work: usize,
+    /// Conversion from memory.
+    pub conv: Conv,
+}
+impl Slot {
+    /// Size of the memory element.
+    fn size(&self) -> usize {
+        if self.conv == Conv::None { self.work } else { self.work / 2 }
+    }
+}
+
+/// A kernel and its operands.
+pub(super) struct Desc {
+    pub kernel: Kernel,
+    pub inputs: usize,
+    pub out: Slot,
+    pub ins: [Slot; 3],
+}
+
+/// Elements per block.
+const BLOCK: usize = 512;
+/// A block of the widest element.
+#[repr(C, align(64))]
+struct Buffer([MaybeUninit<u8>; BLOCK * 16]);
+impl Buffer {
+    #[inline(always)]
+    fn new() -> Self {
+        Buffer([MaybeUninit::uninit(); BLOCK * 16])
+    }
+    #[inline(always)]
+    fn ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Runs `n` elements; the contract is that of [`super::LoopFn`].
+pub(super) unsafe fn drive(
+    d: &Desc,
+    ptrs: *const *mut u8,
+    strides: *const isize,
+    n: usize,
+    params: *const Param,
+    flags: u32,
+) {
+    if n == 0 {
+        return;
+    }
+    let k = d.inputs;
+    // SAFETY: the caller passes 1 + inputs pointers and strides.
+    let (out, so) = unsafe { (*ptrs, *strides) };
+    let mut ins = [std::ptr::null::<u8>(); 3];
+    let mut si = [0isize; 3];
+    for j in 0..k {
+        // SAFETY: as above.
+        (ins[j], si[j]) = unsafe { (*ptrs.add(1 + j) as *const u8, *strides.add(1 + j)) };
+    }
+    let dense_out = so == d.out.size() as isize;
+    let plain_out = dense_out && d.out.conv == Conv::None;
+    let mut plain = [true; 3];
+    let mut in_place = false;
+    for j in 0..k {
+        plain[j] = si[j] == d.ins[j].size() as isize && d.ins[j].conv == Conv::None;
+        in_place |= std::ptr::eq(ins[j], out);
+    }
+    let form = match (k, n) {
+        (2, 2..) if si[0] == 0 && si[1] != 0 => 1,
+        (2, 2..) if si[1] == 0 && si[0] != 0 => 2,
+        _ => 0u8,
+    };
+    let stream = flags & STREAM != 0 && plain_out && !in_place && (out as usize).is_multiple_of(d.out.work);
+    let direct = plain_out && !in_place && !stream;
+    if direct && form == 0 && plain[..k].iter().all(|p| *p) {
+        // SAFETY: all operands are dense runs of the kernel's elements.
+        return unsafe { (d.kernel)(out, ins, n, params, 0) };
+    }
+    // SAFETY: same contract.
+    unsafe { blocks(d, out, so, ins, si, plain, n, params, form, direct, stream) }
+}
+
+#[inline(never)]
+unsafe fn blocks(
+    d: &Desc,
+    out: *mut u8,
+    so: isize,
+    ins: [*const u8; 3],
+    si: [isize; 3],
+    plain: [bool; 3],
+    n: usize,
+    params: *const Param,
+    form: u8,
+    direct: bool,
+    stream: bool,
+) {
+    let mut bufs = [Buffer::new(), Buffer::new(), Buffer::new()];
+    let mut result = Buffer::new();
+    let mut raw = Buffer::new();
+    let (result, raw) = (result.ptr(), raw.ptr());
+    let k = d.inputs;
+    let mut at = [std::ptr::null::<u8>(); 3];
+    for j in 0..k {
+        at[j] = bufs[j].ptr();
+        if si[j] == 0 {
+            // One value for the whole run: widened once, and repeated unless the kernel takes it as a scalar. The copy
+            // also keeps it from being overwritten half way when the output is in place.
+            let count = if form == j as u8 + 1 { 1 } else { n.min(BLOCK) };
+            // SAFETY: the source is one element, the buffers hold BLOCK of the widest.
+            unsafe { load(&d.ins[j], bufs[j].ptr(), ins[j], 0, count, raw) };
+        }
+    }
+    // Only scalars and dense runs, all readable in place: one call does it.
+    if direct && (0..k).all(|j| plain[j] || form == j as u8 + 1) {
+        let src = std::array::from_fn(|j| if form == j as u8 + 1 { at[j] } else { ins[j] });
+        // SAFETY: all operands are dense runs of the kernel's elements, or the scalar of this form.
+        return unsafe { (d.kernel)(out, src, n, params, form) };
+    }
+    // A first short block brings a streamed output to a cache line.
+    let mut size = if stream { (out.align_offset(64) / d.out.work).min(BLOCK) } else { 0 };
+    let mut i = 0;
+    while i < n {
+        let m = (if size == 0 { BLOCK } else { size }).min(n - i);
+        let short = size != 0;
+        size = 0;
+        let mut src = at;
+        for j in 0..k {
+            // SAFETY: `i + m <= n`, so these elements exist; buffers hold BLOCK of the widest.
+            unsafe {
+                let from = ins[j].offset(i as isize * si[j]);
+                if plain[j] {
+                    src[j] = from;
+                } else if si[j] != 0 {
+                    load(&d.ins[j], at[j] as *mut u8, from, si[j], m, raw);
+                }
+            }
+        }
+        // SAFETY: as above; the kernel's output is either the dense output itself or a buffer.
+        unsafe {
+            let to = out.offset(i as isize * so);
+            (d.kernel)(if direct { to } else { result }, src, m, params, form);
+            if direct {
+            } else if stream && !short && (to as usize).is_multiple_of(64) {
+                stream_copy(result, to, m * d.out.work);
+            } else {
+                store(&d.out, to, so, result, m, raw);
+            }
+        }
+        i += m;
+    }
+    if stream {
+        crate::cast::stream_fence();
+    }
+}
+
+/// Brings `n` strided memory elements into a dense buffer of the kernel's elements.
+unsafe fn load(s: &Slot, to: *mut u8, from: *const u8, stride: isize, n: usize, raw: *mut u8) {
+    let size = s.size();
+    let lanes = s.work / 4 * n;
+    // SAFETY: `from` has n elements at the stride; `to` and `raw` hold BLOCK of the widest element.
+    unsafe {
+        if s.conv == Conv::None {
+            return gather(to, from, stride, n, size);
+        }
+        let halves = if stride == size as isize {
+            from
+        } else {
+            gather(raw, from, stride, n, size);
+            raw as *const u8
+        };
+        match s.conv {
+            Conv::F16 => f16_to_f32(halves.cast(), to.cast(), lanes),
+            _ => bf16_to_f32(halves.cast(), to.cast(), lanes),
+        }
+    }
+}
+
+/// Brings `n` kernel elements to strided memory.
+unsafe fn store(s: &Slot, to: *mut u8, stride: isize, from: *const u8, n: usize, raw: *mut u8) {
+    let size = s.size();
+    let lanes = s.work / 4 * n;
+    let dense = stride == size as isize;
+    // SAFETY: `to` has n elements at the stride; `from` and `raw` hold BLOCK of the widest element.
+    unsafe {
+        let from = if s.conv == Conv::None {
+            from
+        } else {
+            let halves = if dense { to } else { raw };
+            match s.conv {
+                Conv::F16 => f32_to_f16(from.cast(), halves.cast(), lanes),
+                _ => f32_to_bf16(from.cast(), halves.cast(), lanes),
+            }
+            if dense {
+                return;
+            }
+            raw as *const u8
+        };
+        scatter(to, stride, from, n, size);
+    }
+}
+
+/// Copies `n` elements of `size` bytes from a strided run to a dense one.
+pub(crate) unsafe fn gather(to: *mut u8, from: *const u8, stride: isize, n: usize, size: usize) {
+    // SAFETY: the caller vouches for both runs.
+    unsafe { copy(to, size as isize, from, stride, n, size) }
+}
+/// Copies `n` elements of `size` bytes from a dense run to a strided one.
+pub(crate) unsafe fn scatter(to: *mut u8, stride: isize, from: *const u8, n: usize, size: usize) {
+    // SAFETY: the caller vouches for both runs.
+    unsafe { copy(to, stride, from, size as isize, n, size) }
+}
+
+/// Copies `n` elements of `size` bytes between strided runs.
+///
+/// # Safety
+/// Both runs must be valid, and distinct or the very same.
+pub(crate) unsafe fn copy(to: *mut u8, st: isize, from: *const u8, sf: isize, n: usize, size: usize) {
+    #[inline(always)]
+    unsafe fn typed<T: Copy>(to: *mut u8, st: isize, from: *const u8, sf: isize, n: usize) {
+        let w = size_of::<T>() as isize;
+        // SAFETY: the caller vouches for both runs.
+        unsafe {
+            if sf == 0 && st == w {
+                let v = from.cast::<T>().read_unaligned();
+                for i in 0..n {
+                    to.cast::<T>().add(i).write_unaligned(v);
+                }
+                return;
+            }
+            for i in 0..n as isize {
+                let v = from.offset(i * sf).cast::<T>().read_unaligned();
+                to.offset(i * st).cast::<T>().write_unaligned(v);
+            }
+        }
+    }
+    // SAFETY: as above; equal dense runs are copied as bytes (`copy` allows the very same run).
+    unsafe {
+        if st == size as isize && sf == st {
+            return std::ptr::copy(from, to, n * size);
+        }
+        match size {
+            1 => typed::<u8>(to, st, from, sf, n),
+            2 => typed::<u16>(to, st, from, sf, n),
+            4 => typed::<u32>(to, st, from, sf, n),
+            8 => typed::<u64>(to, st, from, sf, n),
+            _ => typed::<[u64; 2]>(to, st, from, sf, n),
+        }
+    }
+}
+
+/// Copies between strided runs, past the caches where `flags` allow it.
+///
+/// # Safety
+/// As [`copy`].
+pub(crate) unsafe fn copy_run(
+    to: *mut u8,
+    st: isize,
+    from: *const u8,
+    sf: isize,
+    n: usize,
+    size: usize,
+    flags: u32,
+) {
+    let dense = st == size as isize && sf == st;
+    // SAFETY: the caller vouches for both runs; a streamed destination is aligned, and the buffer is.
+    unsafe {
+        if flags & STREAM == 0 || !dense || !(to as usize).is_multiple_of(64) {
+            return copy(to, st, from, sf, n, size);
+        }
+        let mut buf = Buffer::new();
+        let (bytes, step) = (n * size, BLOCK * 16);
+        for i in (0..bytes).step_by(step) {
+            let m = step.min(bytes - i);
+            std::ptr::copy_nonoverlapping(from.add(i), buf.ptr(), m);
+            stream_copy(buf.ptr(), to.add(i), m);
+        }
+    }
+    crate::cast::stream_fence();
+}

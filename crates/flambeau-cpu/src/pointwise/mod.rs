@@ -1,0 +1,124 @@
+//! Pointwise operators: formulas over elements, and the loops that run them over memory.
+//!
+//! An operator is one block of [`pointwise!`](crate::pointwise) with one formula per class of dtypes:
+//!
+//! ```ignore
+//! pointwise! {
+//!     /// `log(1 + exp(beta x)) / beta`, and `x` itself where `beta x > threshold`.
+//!     SOFTPLUS = "softplus"(x; beta, threshold) cost 900 {
+//!         float => V::pick(x * beta > threshold, x, (x * beta).exp().log1p() / beta),
+//!     }
+//! }
+//! ```
+//!
+//! Names before the semicolon are inputs, names after it scalar arguments, both of the class's type `V`.
+//!
+//! | class | arguments | dtypes | result |
+//! |---|---|---|---|
+//! | `float` | `V: Real` | f32 f64 per instruction set; f16 bf16 in f32 by blocks | `V` |
+//! | `int` | `V: Int`, wrapping | u8 i8 i16 i32 i64 u16 u32 u64 | `V` |
+//! | `boolean` | `bool` | bool | `bool` |
+//! | `complex` | `Cx<V>`, `V: Real` | complex64 complex128; complex32 in complex64 | `Cx<V>` |
+//! | `float_bool` `int_bool` `complex_bool` | as above | as above | `bool` |
+//! | `complex_real` | `Cx<V>` | complex | `V` |
+//! | `real_complex` | `V: Real` | the float dtypes that have a complex one | `Cx<V>` |
+//!
+//! `where`, `masked_fill` and `fill` move whole elements and have loops of their own.
+
+mod class;
+mod drive;
+mod macros;
+
+pub mod activation;
+pub mod arith;
+pub mod compare;
+pub mod special;
+pub mod unary;
+
+#[cfg(test)]
+mod tests;
+
+pub use activation::*;
+pub use arith::*;
+pub use compare::*;
+pub(crate) use drive::{copy_run, gather, scatter};
+pub use special::*;
+pub use unary::*;
+
+use crate::DType;
+use crate::isa::{Level, level};
+
+#[doc(hidden)]
+pub use class::*;
+
+/// A scalar argument, in all readings; a formula takes the one of its class.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct Param {
+    /// The value as a real number, or the real part.
+    pub re: f64,
+    /// The imaginary part.
+    pub im: f64,
+    /// The value as an integer (truncated from a float).
+    pub int: i64,
+}
+
+impl From<f64> for Param {
+    fn from(v: f64) -> Self {
+        Param { re: v, im: 0.0, int: v as i64 }
+    }
+}
+impl From<i64> for Param {
+    fn from(v: i64) -> Self {
+        Param { re: v as f64, im: 0.0, int: v }
+    }
+}
+
+/// A loop over a 1-D run of `n` elements. `ptrs`: the output first, then the inputs; `strides` in bytes, in the same order.
+///
+/// # Safety
+/// Every pointer must be valid and aligned for `n` elements of its dtype at its stride; the output may be the very same
+/// run as an input (in place) and must not overlap one otherwise; `params` points to as many values as the formula names.
+pub type LoopFn =
+    unsafe fn(ptrs: *const *mut u8, strides: *const isize, n: usize, params: *const Param, flags: u32);
+
+/// Flag of a [`LoopFn`]: the output is large and fresh, so stores may bypass the caches.
+pub const STREAM: u32 = 1;
+
+/// A loop and the dtypes that it reads and writes. Only the first [`Pointwise::inputs`] of `ins` mean something.
+#[derive(Clone, Copy)]
+pub struct Loop {
+    /// The loop.
+    pub run: LoopFn,
+    /// Dtype of the output.
+    pub out: DType,
+    /// Dtypes of the inputs.
+    pub ins: [DType; 3],
+}
+
+/// A pointwise operator: a name and its loops per dtype.
+pub struct Pointwise {
+    /// The name, lower case.
+    pub name: &'static str,
+    /// Number of inputs, 0 (`fill`) to 3.
+    pub inputs: usize,
+    /// Number of scalar arguments.
+    pub params: usize,
+    /// About the picoseconds that a vectorised f32 element takes, for the choice of a grain.
+    pub cost: u32,
+    #[doc(hidden)]
+    pub lookup: fn(DType, Level) -> Option<Loop>,
+}
+
+impl Pointwise {
+    /// The loop that computes in `compute`, for the best instruction set of this machine; `None` when the operator has
+    /// no formula for that dtype.
+    pub fn find(&self, compute: DType) -> Option<Loop> {
+        (self.lookup)(compute, level())
+    }
+}
+
+impl std::fmt::Debug for Pointwise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pointwise({})", self.name)
+    }
+}

@@ -1,0 +1,274 @@
+//! Special functions and the elementary functions of complex numbers.
+
+use crate::pointwise;
+use crate::real::{Cx, Real};
+
+/// log(e^a + e^b) and its like in base 2.
+#[inline(always)]
+fn logaddexp<V: Real>(a: V, b: V, exp: impl Fn(V) -> V, log1p: impl Fn(V) -> V) -> V {
+    let m = a.maximum(b);
+    // Equal infinities would give inf - inf.
+    V::pick(a.abs() == V::INF && a == b, a, m + log1p(exp(-(a - b).abs())))
+}
+/// `x y(log)`, 0 where x is 0 unless y is NaN.
+#[inline(always)]
+fn xlog<V: Real>(x: V, y: V, log: V) -> V {
+    V::pick(y.is_nan(), V::NAN, V::pick(x == V::zero(), V::zero(), x * log))
+}
+
+pointwise! {
+    /// Error function.
+    ERF = "erf"(x) cost 500 { float => x.erf() }
+    /// Complementary error function.
+    ERFC = "erfc"(x) cost 900 { float => x.erfc() }
+    /// Inverse error function.
+    ERFINV = "erfinv"(x) cost 40000 { float => x.erfinv() }
+    /// log |gamma(x)|.
+    LGAMMA = "lgamma"(x) cost 20000 { float => x.lgamma() }
+    /// Derivative of lgamma.
+    DIGAMMA = "digamma"(x) cost 20000 { float => x.digamma() }
+    /// Modified Bessel function of the first kind, order 0.
+    I0 = "i0"(x) cost 30000 { float => x.i0() }
+    /// Angle of the point (b, a).
+    ATAN2 = "atan2"(a, b) cost 2000 { float => a.atan2(b) }
+    /// `sqrt(a^2 + b^2)` without overflow.
+    HYPOT = "hypot"(a, b) cost 1000 { float => a.hypot(b) }
+    /// Magnitude of a, sign of b.
+    COPYSIGN = "copysign"(a, b) cost 60 { float => a.copysign(b) }
+    /// The float next to a towards b.
+    NEXTAFTER = "nextafter"(a, b) cost 2000 { float => a.nextafter(b) }
+    /// `a * 2^b`.
+    LDEXP = "ldexp"(a, b) cost 400 { float => a * b.exp2(), complex => a * complex_exp(b.scale(V::c(std::f64::consts::LN_2))) }
+    /// 0 below 0, 1 above, b at 0.
+    HEAVISIDE = "heaviside"(a, b) cost 60 {
+        float => V::pick(a == V::zero(), b, V::pick(a < V::zero(), V::zero(), V::pick(a.is_nan(), a, V::one()))),
+        int => if a == V::ZERO { b } else if a < V::ZERO { V::ZERO } else { V::ONE },
+        boolean => a | b,
+    }
+    /// log(e^a + e^b).
+    LOGADDEXP = "logaddexp"(a, b) cost 900 {
+        float => logaddexp(a, b, |v| v.exp(), |v| v.log1p()),
+    }
+    /// log2(2^a + 2^b).
+    LOGADDEXP2 = "logaddexp2"(a, b) cost 900 {
+        float => logaddexp(a, b, |v| v.exp2(), |v| v.log1p() * V::c(std::f64::consts::LOG2_E)),
+    }
+    /// `x log(y)`, 0 where x is 0 unless y is NaN.
+    XLOGY = "xlogy"(x, y) cost 500 { float => xlog(x, y, y.ln()) }
+    /// `x log1p(y)`, 0 where x is 0 unless y is NaN.
+    XLOG1PY = "xlog1py"(x, y) cost 600 { float => xlog(x, y, y.log1p()) }
+    /// `sin(pi x) / (pi x)`, 1 at 0.
+    SINC = "sinc"(x) cost 800 {
+        float => { let p = x * V::c(std::f64::consts::PI); V::pick(x == V::zero(), V::one(), p.sin() / p) },
+        complex => {
+            let p = x.scale(V::c(std::f64::consts::PI));
+            if x.is_zero() { Cx::c(1.0) } else { complex_sinh(p.mul_i()).mul_neg_i() / p }
+        },
+    }
+    /// log(x / (1 - x)), x clamped to [eps, 1 - eps] where eps is not negative.
+    LOGIT = "logit"(x; eps) cost 900 {
+        float => {
+            let hi = V::one() - eps;
+            let z = V::pick(eps < V::zero(), x, V::pick(x < eps, eps, V::pick(x > hi, hi, x)));
+            (z / (V::one() - z)).ln()
+        },
+    }
+}
+
+/// e^z. A zero imaginary part stays zero beside an infinite magnitude.
+#[inline(always)]
+pub(super) fn complex_exp<V: Real>(z: Cx<V>) -> Cx<V> {
+    if z.im == V::zero() {
+        return Cx::new(z.re.exp(), z.im);
+    }
+    if z.re == -V::INF && !z.im.is_finite() {
+        return Cx::new(V::zero(), V::zero());
+    }
+    if z.re == V::INF && !z.im.is_finite() {
+        return Cx::new(V::INF, V::NAN);
+    }
+    let e = z.re.exp();
+    if e == V::INF && z.re.is_finite() {
+        // The magnitude overflows before its product with a small cosine need to.
+        let h = (z.re * V::c(0.5)).exp();
+        return Cx::new(h * z.im.cos() * h, h * z.im.sin() * h);
+    }
+    Cx::new(e * z.im.cos(), e * z.im.sin())
+}
+/// e^z - 1 without cancellation in the real part.
+#[inline(always)]
+pub(super) fn complex_expm1<V: Real>(z: Cx<V>) -> Cx<V> {
+    let s = (z.im * V::c(0.5)).sin();
+    let (em1, e) = (z.re.expm1(), z.re.exp());
+    Cx::new(em1 * z.im.cos() - V::c(2.0) * s * s, e * z.im.sin())
+}
+/// Natural logarithm, principal branch.
+#[inline(always)]
+pub(super) fn complex_ln<V: Real>(z: Cx<V>) -> Cx<V> {
+    let (a, b) = (z.re.abs(), z.im.abs());
+    let (big, small) = if a > b { (a, b) } else { (b, a) };
+    // Near the unit circle log|z| is log1p of |z|^2 - 1.
+    let re = if big > V::c(0.5) && big < V::c(2.0) {
+        ((big - V::one()) * (big + V::one()) + small * small).log1p() * V::c(0.5)
+    } else {
+        a.hypot(b).ln()
+    };
+    Cx::new(re, z.arg())
+}
+/// log(1 + z) without cancellation at 0.
+#[inline(always)]
+pub(super) fn complex_log1p<V: Real>(z: Cx<V>) -> Cx<V> {
+    let w = Cx::new(z.re + V::one(), z.im);
+    if z.re.abs() < V::c(0.5) && z.im.abs() < V::c(0.5) {
+        let re = (z.re * (V::c(2.0) + z.re) + z.im * z.im).log1p() * V::c(0.5);
+        return Cx::new(re, w.arg());
+    }
+    complex_ln(w)
+}
+/// Square root, principal branch, with C99's special cases.
+#[inline(always)]
+pub(super) fn complex_sqrt<V: Real>(z: Cx<V>) -> Cx<V> {
+    if z.is_zero() {
+        return Cx::new(V::zero(), z.im);
+    }
+    if z.im.abs() == V::INF {
+        return Cx::new(V::INF, z.im);
+    }
+    if z.re.is_nan() {
+        return Cx::new(z.re, z.re);
+    }
+    if z.re.abs() == V::INF {
+        let other = V::pick(z.im.is_nan(), z.im, V::zero());
+        return if z.re > V::zero() {
+            Cx::new(z.re, V::pick(z.im.is_nan(), z.im, V::zero().copysign(z.im)))
+        } else {
+            Cx::new(other, V::INF.copysign(z.im))
+        };
+    }
+    // Scaled by powers of four away from over- and underflow.
+    let m = z.re.abs().maximum(z.im.abs());
+    let (up, back) = if m > V::MAX * V::c(0.2) {
+        (V::c(0.0625), V::c(4.0))
+    } else if m < V::MAX.recip() * V::c(65536.0) {
+        (V::c(1048576.0 * 1048576.0), V::c(1.0 / 1048576.0))
+    } else {
+        (V::one(), V::one())
+    };
+    let z = z.scale(up);
+    let t = ((z.re.abs() + z.abs()) * V::c(0.5)).sqrt();
+    let half = z.im.abs() / (t * V::c(2.0));
+    let w = if z.re >= V::zero() { Cx::new(t, half.copysign(z.im)) } else { Cx::new(half, t.copysign(z.im)) };
+    w.scale(back)
+}
+/// z^w by exp(w log z).
+#[inline(always)]
+pub(super) fn complex_pow<V: Real>(z: Cx<V>, w: Cx<V>) -> Cx<V> {
+    if w.is_zero() {
+        return Cx::c(1.0);
+    }
+    if z.is_zero() {
+        return if w.re > V::zero() { Cx::c(0.0) } else { complex_exp(w * complex_ln(z)) };
+    }
+    complex_exp(w * complex_ln(z))
+}
+/// Hyperbolic sine.
+#[inline(always)]
+pub(super) fn complex_sinh<V: Real>(z: Cx<V>) -> Cx<V> {
+    if z.im == V::zero() {
+        return Cx::new(z.re.sinh(), z.im);
+    }
+    if z.re == V::zero() && !z.im.is_finite() {
+        return Cx::new(z.re, V::NAN);
+    }
+    if z.re.abs() == V::INF && !z.im.is_finite() {
+        return Cx::new(z.re, V::NAN);
+    }
+    Cx::new(z.re.sinh() * z.im.cos(), z.re.cosh() * z.im.sin())
+}
+/// Hyperbolic cosine.
+#[inline(always)]
+pub(super) fn complex_cosh<V: Real>(z: Cx<V>) -> Cx<V> {
+    if z.im == V::zero() {
+        return Cx::new(z.re.cosh(), z.im * V::one().copysign(z.re));
+    }
+    if z.re == V::zero() && !z.im.is_finite() {
+        return Cx::new(V::NAN, z.re);
+    }
+    if z.re.abs() == V::INF && !z.im.is_finite() {
+        return Cx::new(V::INF, V::NAN);
+    }
+    Cx::new(z.re.cosh() * z.im.cos(), z.re.sinh() * z.im.sin())
+}
+/// Hyperbolic tangent, by Kahan's formula.
+#[inline(always)]
+pub(super) fn complex_tanh<V: Real>(z: Cx<V>) -> Cx<V> {
+    if z.re.abs() > V::c(25.0) {
+        // The real part has rounded to one; the imaginary part is 4 sin cos e^-2|x|.
+        let e = (z.re.abs() * V::c(-1.0)).exp();
+        let im = if z.im.is_finite() { V::c(4.0) * z.im.sin() * z.im.cos() * e * e } else { V::zero() };
+        return Cx::new(V::one().copysign(z.re), im);
+    }
+    if z.im == V::zero() {
+        return Cx::new(z.re.tanh(), z.im);
+    }
+    let t = z.im.tan();
+    let beta = V::one() + t * t;
+    let s = z.re.sinh();
+    let rho = (V::one() + s * s).sqrt();
+    if t.abs() == V::INF {
+        return Cx::new(rho / s, t.recip());
+    }
+    let den = V::one() + beta * s * s;
+    Cx::new(beta * rho * s / den, t / den)
+}
+/// Inverse hyperbolic tangent.
+#[inline(always)]
+pub(super) fn complex_atanh<V: Real>(z: Cx<V>) -> Cx<V> {
+    let (x, y) = (z.re, z.im);
+    let big = V::MAX.sqrt() * V::c(0.25);
+    if x.abs() > big || y.abs() > big {
+        let re = if x.abs() == V::INF || y.abs() == V::INF {
+            V::zero().copysign(x)
+        } else {
+            // x / |z|^2 without overflow.
+            let h = x.hypot(y);
+            x / h / h
+        };
+        return Cx::new(re, V::c(std::f64::consts::FRAC_PI_2).copysign(y));
+    }
+    let one = V::one();
+    let a = (one - x.abs()) * (one - x.abs()) + y * y;
+    let re = (V::c(4.0) * x.abs() / a).log1p() * V::c(0.25);
+    let im = (V::c(2.0) * y).atan2((one - x.abs()) * (one + x.abs()) - y * y) * V::c(0.5);
+    Cx::new(re.copysign(x), im)
+}
+/// Arc sine, by Kahan's formula through two square roots.
+#[inline(always)]
+pub(super) fn complex_asin<V: Real>(z: Cx<V>) -> Cx<V> {
+    let one = Cx::c(1.0);
+    let a = complex_sqrt(one - z);
+    let b = complex_sqrt(one + z);
+    let re = z.re.atan2((a.re * b.re) - (a.im * b.im));
+    let im = (a.re * b.im - a.im * b.re).asinh();
+    Cx::new(re, im.copysign(z.im))
+}
+/// Arc cosine.
+#[inline(always)]
+pub(super) fn complex_acos<V: Real>(z: Cx<V>) -> Cx<V> {
+    let one = Cx::c(1.0);
+    let a = complex_sqrt(one - z);
+    let b = complex_sqrt(one + z);
+    let re = a.re.atan2(b.re) * V::c(2.0);
+    let im = (b.re * a.im - b.im * a.re).asinh();
+    Cx::new(re, im)
+}
+/// Inverse hyperbolic cosine.
+#[inline(always)]
+pub(super) fn complex_acosh<V: Real>(z: Cx<V>) -> Cx<V> {
+    let one = Cx::c(1.0);
+    let a = complex_sqrt(z - one);
+    let b = complex_sqrt(z + one);
+    let re = (a.re * b.re + a.im * b.im).asinh();
+    let im = a.im.atan2(b.re) * V::c(2.0);
+    Cx::new(re, im)
+}

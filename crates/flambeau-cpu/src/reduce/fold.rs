@@ -1,0 +1,425 @@
+//! The engine: how a view is cut into blocks, and how blocks are joined.
+
+use crate::isa::{self, Isa, Job};
+use crate::parallel::{num_threads, parallel_chunks, parallel_for};
+use std::marker::PhantomData;
+
+/// Elements in a block that a fold sees at once.
+pub const BLOCK: usize = 4096;
+/// Elements of one row that one task takes.
+const CHUNK: usize = 16 * BLOCK;
+/// Columns in a tile.
+const TILE: usize = 512;
+/// Rows between two joins in a tile.
+const TILE_ROWS: usize = 32;
+/// Rows of a tile that one task takes.
+const TILE_CHUNK: usize = 1024;
+/// Elements below which a task is not worth a thread.
+pub(crate) const GRAIN: usize = 32768;
+
+/// A view of a slice as `[outer, n, inner]`: element `(o, k, i)` is at `o * os + k * ns + i * is`. Strides are counted in
+/// elements and are not negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geo {
+    /// Size of the dimensions before the reduced one.
+    pub outer: usize,
+    /// Size of the reduced dimension.
+    pub n: usize,
+    /// Size of the dimensions after the reduced one.
+    pub inner: usize,
+    /// Stride of `outer`.
+    pub os: isize,
+    /// Stride of `n`.
+    pub ns: isize,
+    /// Stride of `inner`.
+    pub is: isize,
+}
+
+impl Geo {
+    /// The geometry of a contiguous `[outer, n, inner]` tensor.
+    pub fn contiguous(outer: usize, n: usize, inner: usize) -> Self {
+        Geo { outer, n, inner, os: (n * inner) as isize, ns: inner as isize, is: 1 }
+    }
+    /// Number of results, `outer * inner`.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        self.outer * self.inner
+    }
+    /// Offset of the first element of result `row`.
+    #[inline]
+    pub fn base(&self, row: usize) -> usize {
+        (row / self.inner) * self.os as usize + (row % self.inner) * self.is as usize
+    }
+    /// Panics unless every element lies in a slice of `len` elements and `out` has one place for each result.
+    pub(crate) fn check(&self, len: usize, out: usize) {
+        assert!(self.os >= 0 && self.ns >= 0 && self.is >= 0, "a reduction view has a negative stride");
+        assert_eq!(out, self.rows(), "a reduction has a wrong number of results");
+        if self.rows() > 0 && self.n > 0 {
+            let last = (self.outer - 1) * self.os as usize
+                + (self.n - 1) * self.ns as usize
+                + (self.inner - 1) * self.is as usize;
+            assert!(last < len, "a reduction view reaches beyond its slice");
+        }
+    }
+    /// Rows that one task should take, so that it has enough to do.
+    pub(crate) fn grain(&self) -> usize {
+        (GRAIN / self.n.max(1)).max(1)
+    }
+}
+
+/// A mutable slice that tasks write at disjoint places.
+pub struct Ptr<'a, T>(*mut T, usize, PhantomData<&'a mut [T]>);
+// SAFETY: tasks only use disjoint parts (the contract of `set` and `slice`), and `T` may be sent.
+unsafe impl<T: Send> Sync for Ptr<'_, T> {}
+// SAFETY: as for Sync.
+unsafe impl<T: Send> Send for Ptr<'_, T> {}
+impl<'a, T> Ptr<'a, T> {
+    /// Wraps a slice.
+    pub fn new(s: &'a mut [T]) -> Self {
+        Ptr(s.as_mut_ptr(), s.len(), PhantomData)
+    }
+    /// The slice has no element.
+    pub fn is_empty(&self) -> bool {
+        self.1 == 0
+    }
+    /// Writes one element.
+    ///
+    /// # Safety
+    /// No other task reads or writes place `i` meanwhile.
+    #[inline(always)]
+    pub unsafe fn set(&self, i: usize, v: T) {
+        assert!(i < self.1);
+        // SAFETY: `i` is in bounds; the caller promises that nobody else uses the place.
+        unsafe { self.0.add(i).write(v) }
+    }
+    /// A part of the slice.
+    ///
+    /// # Safety
+    /// No other task uses a place of `at..at + len` while the result lives.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn slice(&self, at: usize, len: usize) -> &mut [T] {
+        assert!(at <= self.1 && len <= self.1 - at);
+        // SAFETY: the range is in bounds; the caller promises that nobody else uses it.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(at), len) }
+    }
+}
+
+/// A reduction, seen block by block. Mark the methods `#[inline(always)]`.
+pub trait Fold<T: Copy>: Sync {
+    /// What a block is reduced to.
+    type Acc: Copy + Send + Sync;
+    /// The result over no element.
+    fn init(&self) -> Self::Acc;
+    /// Joins the results of two neighbouring ranges, `a` before `b`.
+    fn join(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// The result over a contiguous block whose first element has index `k0`.
+    fn row<I: Isa>(&self, x: &[T], k0: usize) -> Self::Acc;
+    /// Puts the result over `rows` rows (row `r`, column `j` at `r * stride + j`) of each column into `acc`.
+    fn cols<I: Isa>(&self, x: &[T], rows: usize, stride: usize, k0: usize, acc: &mut [Self::Acc]);
+}
+
+/// A reduction by one step per element.
+pub trait Step<T: Copy>: Sync {
+    /// The running value.
+    type Acc: Copy + Send + Sync;
+    /// The start.
+    fn init(&self) -> Self::Acc;
+    /// Takes one element in.
+    fn step(&self, a: Self::Acc, x: T) -> Self::Acc;
+    /// Joins two running values.
+    fn join(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+}
+
+/// Makes a [`Fold`] of a [`Step`], with independent lanes so that it vectorises.
+pub struct Lanes<S>(pub S);
+const L: usize = 64;
+/// Steps of a lane before it is joined.
+const STEPS: usize = 16;
+impl<T: Copy, S: Step<T>> Fold<T> for Lanes<S> {
+    type Acc = S::Acc;
+    #[inline(always)]
+    fn init(&self) -> S::Acc {
+        self.0.init()
+    }
+    #[inline(always)]
+    fn join(&self, a: S::Acc, b: S::Acc) -> S::Acc {
+        self.0.join(a, b)
+    }
+    #[inline(always)]
+    fn row<I: Isa>(&self, x: &[T], _: usize) -> S::Acc {
+        let s = &self.0;
+        if x.len() < L {
+            return x.iter().fold(s.init(), |a, v| s.step(a, *v));
+        }
+        let mut l = [s.init(); L];
+        let (blocks, rest) = x.as_chunks::<L>();
+        let (first, more) = blocks.split_at(blocks.len().min(STEPS));
+        for c in first {
+            for j in 0..L {
+                l[j] = s.step(l[j], c[j]);
+            }
+        }
+        // Later groups start afresh, so that no lane adds a long chain one by one.
+        for group in more.chunks(STEPS) {
+            let mut m = [s.init(); L];
+            for c in group {
+                for j in 0..L {
+                    m[j] = s.step(m[j], c[j]);
+                }
+            }
+            for j in 0..L {
+                l[j] = s.join(l[j], m[j]);
+            }
+        }
+        for (j, v) in rest.iter().enumerate() {
+            l[j] = s.step(l[j], *v);
+        }
+        let mut w = L / 2;
+        while w > 0 {
+            for j in 0..w {
+                l[j] = s.join(l[j], l[j + w]);
+            }
+            w /= 2;
+        }
+        l[0]
+    }
+    #[inline(always)]
+    fn cols<I: Isa>(&self, x: &[T], rows: usize, stride: usize, _: usize, acc: &mut [S::Acc]) {
+        let s = &self.0;
+        let w = acc.len();
+        acc.fill(s.init());
+        let mut r = 0;
+        while r + 4 <= rows {
+            let (a, b) = (&x[r * stride..][..w], &x[(r + 1) * stride..][..w]);
+            let (c, d) = (&x[(r + 2) * stride..][..w], &x[(r + 3) * stride..][..w]);
+            for j in 0..w {
+                acc[j] = s.step(s.step(s.step(s.step(acc[j], a[j]), b[j]), c[j]), d[j]);
+            }
+            r += 4;
+        }
+        while r < rows {
+            let a = &x[r * stride..][..w];
+            for j in 0..w {
+                acc[j] = s.step(acc[j], a[j]);
+            }
+            r += 1;
+        }
+    }
+}
+
+/// Joins results pairwise, in the manner of a binary counter.
+struct Tree<A> {
+    stack: Vec<(A, u32)>,
+}
+impl<A: Copy> Tree<A> {
+    fn new() -> Self {
+        Tree { stack: Vec::new() }
+    }
+    #[inline(always)]
+    fn push(&mut self, mut a: A, join: impl Fn(A, A) -> A) {
+        let mut rank = 0;
+        while let Some((b, r)) = self.stack.last().copied() {
+            if r != rank {
+                break;
+            }
+            a = join(b, a);
+            rank += 1;
+            self.stack.pop();
+        }
+        self.stack.push((a, rank));
+    }
+    #[inline(always)]
+    fn finish(mut self, join: impl Fn(A, A) -> A) -> Option<A> {
+        let (mut a, _) = self.stack.pop()?;
+        while let Some((b, _)) = self.stack.pop() {
+            a = join(b, a);
+        }
+        Some(a)
+    }
+}
+
+struct RowJob<'a, T, F> {
+    f: &'a F,
+    x: &'a [T],
+    ns: usize,
+    from: usize,
+    to: usize,
+    buf: &'a mut Vec<T>,
+}
+impl<T: Copy, F: Fold<T>> Job for RowJob<'_, T, F> {
+    type Out = F::Acc;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> F::Acc {
+        let RowJob { f, x, ns, from, to, buf } = self;
+        let block = |k: usize, end: usize, buf: &mut Vec<T>| {
+            if ns == 1 {
+                f.row::<I>(&x[k..end], k)
+            } else {
+                buf.clear();
+                buf.extend((k..end).map(|k| x[k * ns]));
+                f.row::<I>(buf, k)
+            }
+        };
+        if to - from <= BLOCK {
+            return if from == to { f.init() } else { block(from, to, buf) };
+        }
+        let mut tree = Tree::new();
+        let mut k = from;
+        while k < to {
+            let end = (k + BLOCK).min(to);
+            let a = block(k, end, buf);
+            tree.push(a, |a, b| f.join(a, b));
+            k = end;
+        }
+        tree.finish(|a, b| f.join(a, b)).unwrap_or_else(|| f.init())
+    }
+}
+
+struct RowsJob<'a, T, F, E> {
+    f: &'a F,
+    x: &'a [T],
+    g: Geo,
+    rows: std::ops::Range<usize>,
+    emit: &'a E,
+}
+impl<T: Copy, F: Fold<T>, E: Fn(usize, F::Acc)> Job for RowsJob<'_, T, F, E> {
+    type Out = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let g = self.g;
+        let mut buf = Vec::new();
+        for row in self.rows {
+            let x = if g.n == 0 { &[][..] } else { &self.x[g.base(row)..] };
+            let ns = g.ns as usize;
+            let a = if g.n <= CHUNK {
+                RowJob { f: self.f, x, ns, from: 0, to: g.n, buf: &mut buf }.run::<I>()
+            } else {
+                let mut tree = Tree::new();
+                let mut k = 0;
+                while k < g.n {
+                    let to = (k + CHUNK).min(g.n);
+                    let a = RowJob { f: self.f, x, ns, from: k, to, buf: &mut buf }.run::<I>();
+                    tree.push(a, |a, b| self.f.join(a, b));
+                    k = to;
+                }
+                tree.finish(|a, b| self.f.join(a, b)).unwrap_or_else(|| self.f.init())
+            };
+            (self.emit)(row, a);
+        }
+    }
+}
+
+struct ColsJob<'a, T, F: Fold<T>>
+where
+    T: Copy,
+{
+    f: &'a F,
+    x: &'a [T],
+    ns: usize,
+    from: usize,
+    to: usize,
+    acc: &'a mut [F::Acc],
+}
+impl<T: Copy, F: Fold<T>> Job for ColsJob<'_, T, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let ColsJob { f, x, ns, from, to, acc } = self;
+        let first = (from + TILE_ROWS).min(to);
+        f.cols::<I>(&x[from * ns..], first - from, ns, from, acc);
+        let mut k = first;
+        let mut part = if k < to { acc.to_vec() } else { Vec::new() };
+        while k < to {
+            let end = (k + TILE_ROWS).min(to);
+            f.cols::<I>(&x[k * ns..], end - k, ns, k, &mut part);
+            for (a, b) in acc.iter_mut().zip(&part) {
+                *a = f.join(*a, *b);
+            }
+            k = end;
+        }
+    }
+}
+
+/// Reduces each row of the view and calls `emit(row, result)` once per row, possibly from several threads.
+pub fn fold<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: impl Fn(usize, F::Acc) + Sync) {
+    g.check(x.len(), g.rows());
+    let rows = g.rows();
+    if rows == 0 {
+        return;
+    }
+    if g.n > 0 && g.inner > 1 && g.is == 1 && (g.ns != 1 || g.n == 1) {
+        return fold_cols(x, g, f, &emit);
+    }
+    if g.n > CHUNK && rows < 2 * num_threads() {
+        let chunks = g.n.div_ceil(CHUNK);
+        for row in 0..rows {
+            let mut part = vec![f.init(); chunks];
+            let place = Ptr::new(&mut part);
+            let x = &x[g.base(row)..];
+            parallel_chunks(chunks, &|c| {
+                let to = ((c + 1) * CHUNK).min(g.n);
+                let mut buf = Vec::new();
+                let a = isa::run(RowJob { f, x, ns: g.ns as usize, from: c * CHUNK, to, buf: &mut buf });
+                // SAFETY: each chunk has its own place.
+                unsafe { place.set(c, a) }
+            });
+            let mut tree = Tree::new();
+            part.iter().for_each(|a| tree.push(*a, |a, b| f.join(a, b)));
+            emit(row, tree.finish(|a, b| f.join(a, b)).unwrap_or_else(|| f.init()));
+        }
+        return;
+    }
+    parallel_for(rows, g.grain(), |rows| isa::run(RowsJob { f, x, g, rows, emit: &emit }));
+}
+
+fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(impl Fn(usize, F::Acc) + Sync)) {
+    let tiles = g.inner.div_ceil(TILE);
+    let chunks = g.n.div_ceil(TILE_CHUNK);
+    let ns = g.ns as usize;
+    let at = |t: usize| {
+        let (o, i) = (t / tiles, (t % tiles) * TILE);
+        (o, i, TILE.min(g.inner - i))
+    };
+    let tile = |t: usize, c: usize, acc: &mut [F::Acc]| {
+        let (o, i, _) = at(t);
+        let (from, to) = (c * TILE_CHUNK, ((c + 1) * TILE_CHUNK).min(g.n));
+        isa::run(ColsJob { f, x: &x[o * g.os as usize + i..], ns, from, to, acc });
+    };
+    if chunks == 1 {
+        let grain = (GRAIN / (g.n * g.inner.min(TILE))).max(1);
+        return parallel_for(g.outer * tiles, grain, |r| {
+            let mut acc = [f.init(); TILE];
+            for t in r {
+                let (o, i, w) = at(t);
+                tile(t, 0, &mut acc[..w]);
+                acc[..w].iter().enumerate().for_each(|(j, a)| emit(o * g.inner + i + j, *a));
+            }
+        });
+    }
+    // Groups of outer indices, so that the partial results stay small.
+    let group = (4 * num_threads()).div_ceil(tiles * chunks).max(1);
+    for o0 in (0..g.outer).step_by(group) {
+        let outer = group.min(g.outer - o0);
+        let mut part = vec![f.init(); outer * tiles * chunks * TILE];
+        let place = Ptr::new(&mut part);
+        // Neighbouring tiles of the same rows come one after the other, in memory order.
+        parallel_for(outer * chunks * tiles, (GRAIN / (TILE_CHUNK * g.inner.min(TILE))).max(1), |r| {
+            for u in r {
+                let (t, c) = (u / (chunks * tiles) * tiles + u % tiles, u / tiles % chunks);
+                let w = at(t).2;
+                // SAFETY: each (tile, chunk) has its own part.
+                let acc = unsafe { place.slice((t * chunks + c) * TILE, w) };
+                tile(o0 * tiles + t, c, acc);
+            }
+        });
+        for t in 0..outer * tiles {
+            let (o, i, w) = at(o0 * tiles + t);
+            for j in 0..w {
+                let mut tree = Tree::new();
+                (0..chunks).for_each(|c| tree.push(part[(t * chunks + c) * TILE + j], |a, b| f.join(a, b)));
+                emit(o * g.inner + i + j, tree.finish(|a, b| f.join(a, b)).unwrap_or_else(|| f.init()));
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Weighted choice of categories.
+
+use super::Generator;
+use super::bulk::RandomFloat;
+
+const INVALID: &str = "probability tensor contains either `inf`, `nan` or element < 0";
+const ZERO_SUM: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
+
+impl Generator {
+    /// Draws `samples` category indices per row of `weights` (rows of `categories` values, not normalised), with or
+    /// without replacement (`multinomial`). `out` has `rows * samples` elements. Errors for a negative, infinite or NaN
+    /// weight, for a row without weight, and for more samples than categories without replacement.
+    pub fn multinomial<T: RandomFloat>(
+        &mut self,
+        weights: &[T],
+        categories: usize,
+        samples: usize,
+        replacement: bool,
+        out: &mut [i64],
+    ) -> Result<(), String> {
+        if categories == 0 || samples == 0 {
+            return Err("cannot sample n_sample <= 0 samples".into());
+        }
+        if replacement {
+            return self.with_replacement(weights, categories, samples, out);
+        }
+        if samples > categories {
+            return Err("cannot sample n_sample > prob_dist.size(-1) samples without replacement".into());
+        }
+        if weights.iter().any(|w| !(w.to_f64() >= 0.0 && w.to_f64() < f64::INFINITY)) {
+            return Err(INVALID.into());
+        }
+        if weights.chunks(categories).any(|r| r.iter().all(|w| w.to_f64() == 0.0)) {
+            return Err(ZERO_SUM.into());
+        }
+        // The largest weight / Exp(1) are the sample (the Gumbel trick).
+        let mut race = vec![T::of_f64(0.0); weights.len()];
+        self.exponential(&mut race, 1.0);
+        for (r, w) in race.iter_mut().zip(weights) {
+            *r = if T::WIDE {
+                T::of_f64(w.to_f64() / r.to_f64())
+            } else {
+                T::of_f32(w.to_f64() as f32 / r.to_f64() as f32)
+            };
+        }
+        let mut order: Vec<usize> = Vec::with_capacity(categories);
+        for (row, out) in race.chunks(categories).zip(out.chunks_mut(samples)) {
+            order.clear();
+            order.extend(0..categories);
+            let key = |i: &usize| row[*i].to_f64();
+            let before = |a: &usize, b: &usize| key(b).total_cmp(&key(a)).then(a.cmp(b));
+            if samples < categories {
+                order.select_nth_unstable_by(samples - 1, before);
+            }
+            order[..samples].sort_unstable_by(before);
+            out.iter_mut().zip(&order).for_each(|(o, i)| *o = *i as i64);
+        }
+        Ok(())
+    }
+
+    fn with_replacement<T: RandomFloat>(
+        &mut self,
+        weights: &[T],
+        categories: usize,
+        samples: usize,
+        out: &mut [i64],
+    ) -> Result<(), String> {
+        // Sums are in float32 but for float64 weights.
+        let round = |v: f64| if T::WIDE { v } else { f64::from(v as f32) };
+        let mut cumulative = vec![0.0; categories];
+        for (row, out) in weights.chunks(categories).zip(out.chunks_mut(samples)) {
+            let mut sum = 0.0;
+            for (c, w) in cumulative.iter_mut().zip(row) {
+                let w = w.to_f64();
+                // NaN fails too.
+                if !(w >= 0.0) {
+                    return Err(
+                        "invalid multinomial distribution (encountering probability entry < 0)".into()
+                    );
+                }
+                if w.is_infinite() {
+                    return Err(
+                        "invalid multinomial distribution (encountering probability entry = infinity or NaN)"
+                            .into(),
+                    );
+                }
+                sum = round(sum + w);
+                *c = sum;
+            }
+            if !(sum > 0.0) {
+                return Err(ZERO_SUM.into());
+            }
+            cumulative.iter_mut().for_each(|c| *c = round(*c / sum));
+            cumulative[categories - 1] = 1.0;
+            for o in out {
+                let u = self.uniform53();
+                *o = cumulative.partition_point(|c| *c < u) as i64;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,310 @@
+//! f32 functions.
+
+use super::{double, rare};
+use crate::isa::Isa;
+
+const LN2_HI: f32 = 0.693_359_375;
+const LN2_LO: f32 = -2.121_944_4e-4;
+/// Adding it leaves the nearest integer in the low bits.
+const ROUND: f32 = 12_582_912.0;
+
+/// `x * scale` rounded to an integer, as float and as bits.
+#[inline(always)]
+fn nearest<I: Isa>(x: f32, scale: f32) -> (f32, i32) {
+    let t = I::fma32(x, scale, ROUND);
+    (t - ROUND, t.to_bits().wrapping_sub(ROUND.to_bits()) as i32)
+}
+#[inline(always)]
+fn pow2i(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) as u32) << 23)
+}
+/// `(e^r - 1 - r) / r^2` for |r| <= ln(2) / 2.
+#[inline(always)]
+fn exp_tail<I: Isa>(r: f32) -> f32 {
+    let p = I::fma32(1.9875691500e-4, r, 1.3981999507e-3);
+    let p = I::fma32(p, r, 8.3334519073e-3);
+    let p = I::fma32(p, r, 4.1665795894e-2);
+    let p = I::fma32(p, r, 1.6666665459e-1);
+    I::fma32(p, r, 5.0000001201e-1)
+}
+#[inline(always)]
+fn scale2(v: f32, n: i32) -> f32 {
+    let h = n >> 1;
+    v * pow2i(h) * pow2i(n.wrapping_sub(h))
+}
+#[inline(always)]
+pub fn exp<I: Isa>(x: f32) -> f32 {
+    let (s, k) = exp_parts::<I>(x, 0.0);
+    scale2(1.0 + s, k)
+}
+/// `(s, k)` with e^(x + low) = 2^k (1 + s); `low` at most 0.05.
+#[inline(always)]
+fn exp_parts<I: Isa>(x: f32, low: f32) -> (f32, i32) {
+    let x = if x > 89.0 { 89.0 } else { x };
+    let x = if x < -104.0 { -104.0 } else { x };
+    let (n, k) = nearest::<I>(x, std::f32::consts::LOG2_E);
+    let r = I::fma32(n, -LN2_HI, x) + I::fma32(n, -LN2_LO, low);
+    (I::fma32(exp_tail::<I>(r), r * r, r), k)
+}
+#[inline(always)]
+pub fn exp2<I: Isa>(x: f32) -> f32 {
+    let x = if x > 129.0 { 129.0 } else { x };
+    let x = if x < -151.0 { -151.0 } else { x };
+    let (n, k) = nearest::<I>(x, 1.0);
+    let r = (x - n) * std::f32::consts::LN_2;
+    scale2(1.0 + I::fma32(exp_tail::<I>(r), r * r, r), k)
+}
+#[inline(always)]
+pub fn expm1<I: Isa>(x: f32) -> f32 {
+    let y = if x > 89.0 { 89.0 } else { x };
+    let y = if y < -20.0 { -20.0 } else { y };
+    let (n, k) = nearest::<I>(y, std::f32::consts::LOG2_E);
+    let r = I::fma32(n, -LN2_LO, I::fma32(n, -LN2_HI, y));
+    let p = I::fma32(exp_tail::<I>(r), r * r, r);
+    // Half of the result, because 2^n itself may overflow.
+    let t = pow2i(k.wrapping_sub(1));
+    let v = 2.0 * I::fma32(t, p, t - 0.5);
+    if x.abs() < 1e-9 { x } else { v }
+}
+/// The exponent k, `f = m - 1` and `log(m) - f` of `x = 2^k m`, m in sqrt(1/2)..sqrt(2).
+#[inline(always)]
+fn ln_parts<I: Isa>(x: f32) -> (f32, f32, f32) {
+    let tiny = x < f32::MIN_POSITIVE;
+    let x = if tiny { x * 8_388_608.0 } else { x };
+    let bits = x.to_bits() as i32;
+    let k = bits.wrapping_sub(0x3f35_04f3) >> 23;
+    let f = f32::from_bits(bits.wrapping_sub(k << 23) as u32) - 1.0;
+    let k = k as f32 - if tiny { 23.0 } else { 0.0 };
+    let p = I::fma32(7.0376836292e-2, f, -1.1514610310e-1);
+    let p = I::fma32(p, f, 1.1676998740e-1);
+    let p = I::fma32(p, f, -1.2420140846e-1);
+    let p = I::fma32(p, f, 1.4249322787e-1);
+    let p = I::fma32(p, f, -1.6668057665e-1);
+    let p = I::fma32(p, f, 2.0000714765e-1);
+    let p = I::fma32(p, f, -2.4999993993e-1);
+    let p = I::fma32(p, f, 3.3333331174e-1);
+    let z = f * f;
+    (k, f, I::fma32(p * f, z, -0.5 * z))
+}
+/// Infinity, zero, negative and NaN arguments of a logarithm.
+#[inline(always)]
+fn ln_edges(x: f32, v: f32) -> f32 {
+    let v = if x == f32::INFINITY { x } else { v };
+    let v = if x == 0.0 { f32::NEG_INFINITY } else { v };
+    if x >= 0.0 { v } else { f32::NAN }
+}
+#[inline(always)]
+pub fn ln<I: Isa>(x: f32) -> f32 {
+    let (k, f, y) = ln_parts::<I>(x);
+    ln_edges(x, I::fma32(k, LN2_HI, f + I::fma32(k, LN2_LO, y)))
+}
+#[inline(always)]
+pub fn log1p<I: Isa>(x: f32) -> f32 {
+    let u = 1.0 + x;
+    let c = if x > 1.0 { 1.0 - (u - x) } else { x - (u - 1.0) };
+    let (k, f, y) = ln_parts::<I>(u);
+    let v = I::fma32(k, LN2_HI, f + I::fma32(k, LN2_LO, y + c / u));
+    let v = ln_edges(u, v);
+    if x.abs() < 1e-9 { x } else { v }
+}
+#[inline(always)]
+pub fn log2<I: Isa>(x: f32) -> f32 {
+    (double::ln::<I>(x as f64) * std::f64::consts::LOG2_E) as f32
+}
+#[inline(always)]
+pub fn log10<I: Isa>(x: f32) -> f32 {
+    (double::ln::<I>(x as f64) * std::f64::consts::LOG10_E) as f32
+}
+#[inline(always)]
+pub fn tanh<I: Isa>(x: f32) -> f32 {
+    let a = x.abs();
+    let a = if a > 10.0 { 10.0 } else { a };
+    let q = expm1::<I>(2.0 * a);
+    (q / (q + 2.0)).copysign(x)
+}
+#[inline(always)]
+pub fn sigmoid<I: Isa>(x: f32) -> f32 {
+    1.0 / (1.0 + exp::<I>(-x))
+}
+/// Near 0 an odd polynomial, else 1 - erfc with the logarithm of erfc as a polynomial.
+#[inline(always)]
+pub fn erf<I: Isa>(x: f32) -> f32 {
+    let a = x.abs();
+    let s = a * a;
+    let mut p = 7.889119534809384e-05;
+    for c in [
+        -0.0008020841280638091,
+        0.0051895353394271785,
+        -0.026854444591940516,
+        0.1128360017625769,
+        -0.376126271359659,
+        0.12837916591375162,
+    ] {
+        p = I::fma32(p, s, c);
+    }
+    let near = I::fma32(p, x, x);
+    let t = if a > 4.0 { 4.0 } else { a };
+    let mut p = 6.625024525863669e-07;
+    for c in [
+        1.2333956003684047e-05,
+        -0.000384807260739847,
+        0.004013463160402198,
+        -0.02481292009154004,
+        0.1079058525146217,
+        0.6336272076085068,
+        1.1293971071992566,
+        -0.00015338984428048263,
+    ] {
+        p = I::fma32(p, t, c);
+    }
+    let far = (1.0 - exp::<I>(-p)).copysign(x);
+    if a < 0.95 { near } else { far }
+}
+/// `e^(-x^2) P((x-2)/(x+2)) / (x+2)` for positive x.
+#[inline(always)]
+pub fn erfc<I: Isa>(x: f32) -> f32 {
+    let a = x.abs();
+    let a = if a > 10.6 { 10.6 } else { a };
+    let d = 1.0 / (a + 2.0);
+    let u = (a - 2.0) * d;
+    let mut p = 7.127435891366427e-05;
+    for c in [
+        5.026639681766341e-05,
+        -0.000592751807467006,
+        -0.0008351101736854361,
+        0.0030618732311209532,
+        0.006476816384033361,
+        -0.021505458245341946,
+        -0.03644189316526576,
+        0.279471746848794,
+        -0.6871606934533083,
+        1.0215827089803406,
+    ] {
+        p = I::fma32(p, u, c);
+    }
+    // The square in two parts, the first exact: its rounding error would be magnified by the exponential.
+    let hi = f32::from_bits(a.to_bits().wrapping_add(0x800) & 0xffff_f000);
+    let (s, k) = exp_parts::<I>(-hi * hi, (hi - a) * (hi + a));
+    let v = p * d;
+    let tail = scale2(I::fma32(v, s, v), k);
+    if x < 0.0 { 2.0 - tail } else { tail }
+}
+#[inline(always)]
+pub fn pow<I: Isa>(x: f32, y: f32) -> f32 {
+    let a = (x as f64).abs();
+    let v = double::exp::<I>(y as f64 * double::ln::<I>(a)) as f32;
+    let whole = y.trunc() == y;
+    let odd = whole && (y * 0.5).trunc() != y * 0.5 && y.abs() < 16_777_216.0;
+    let v = if odd { v.copysign(x) } else { v };
+    let v = if x < 0.0 && !whole && x.is_finite() { f32::NAN } else { v };
+    // 1 to any power, anything to 0, and -1 to an infinite power.
+    let one = x == 1.0 || y == 0.0 || (x == -1.0 && y.is_infinite());
+    if one { 1.0 } else { v }
+}
+#[inline(always)]
+pub fn hypot<I: Isa>(x: f32, y: f32) -> f32 {
+    let (a, b) = (x as f64, y as f64);
+    let v = I::fma64(a, a, b * b).sqrt() as f32;
+    if x.is_infinite() || y.is_infinite() { f32::INFINITY } else { v }
+}
+
+#[inline(always)]
+pub fn abs<I: Isa>(x: f32) -> f32 {
+    x.abs()
+}
+#[inline(always)]
+pub fn copysign<I: Isa>(x: f32, y: f32) -> f32 {
+    x.copysign(y)
+}
+#[inline(always)]
+pub fn floor<I: Isa>(x: f32) -> f32 {
+    x.floor()
+}
+#[inline(always)]
+pub fn ceil<I: Isa>(x: f32) -> f32 {
+    x.ceil()
+}
+#[inline(always)]
+pub fn trunc<I: Isa>(x: f32) -> f32 {
+    x.trunc()
+}
+#[inline(always)]
+pub fn round_even<I: Isa>(x: f32) -> f32 {
+    x.round_ties_even()
+}
+#[inline(always)]
+pub fn sqrt<I: Isa>(x: f32) -> f32 {
+    x.sqrt()
+}
+#[inline(always)]
+pub fn fmod<I: Isa>(x: f32, y: f32) -> f32 {
+    x % y
+}
+#[inline(always)]
+pub fn nextafter<I: Isa>(x: f32, y: f32) -> f32 {
+    libm::nextafterf(x, y)
+}
+#[inline(always)]
+pub fn sin<I: Isa>(x: f32) -> f32 {
+    x.sin()
+}
+#[inline(always)]
+pub fn cos<I: Isa>(x: f32) -> f32 {
+    x.cos()
+}
+#[inline(always)]
+pub fn tan<I: Isa>(x: f32) -> f32 {
+    x.tan()
+}
+#[inline(always)]
+pub fn asin<I: Isa>(x: f32) -> f32 {
+    x.asin()
+}
+#[inline(always)]
+pub fn acos<I: Isa>(x: f32) -> f32 {
+    x.acos()
+}
+#[inline(always)]
+pub fn atan<I: Isa>(x: f32) -> f32 {
+    x.atan()
+}
+#[inline(always)]
+pub fn sinh<I: Isa>(x: f32) -> f32 {
+    double::sinh::<I>(x as f64) as f32
+}
+#[inline(always)]
+pub fn cosh<I: Isa>(x: f32) -> f32 {
+    double::cosh::<I>(x as f64) as f32
+}
+#[inline(always)]
+pub fn asinh<I: Isa>(x: f32) -> f32 {
+    double::asinh::<I>(x as f64) as f32
+}
+#[inline(always)]
+pub fn acosh<I: Isa>(x: f32) -> f32 {
+    double::acosh::<I>(x as f64) as f32
+}
+#[inline(always)]
+pub fn atanh<I: Isa>(x: f32) -> f32 {
+    double::atanh::<I>(x as f64) as f32
+}
+#[inline(always)]
+pub fn atan2<I: Isa>(x: f32, y: f32) -> f32 {
+    x.atan2(y)
+}
+#[inline(always)]
+pub fn erfinv<I: Isa>(x: f32) -> f32 {
+    rare::erfinv(x as f64) as f32
+}
+#[inline(always)]
+pub fn lgamma<I: Isa>(x: f32) -> f32 {
+    libm::lgamma(x as f64) as f32
+}
+#[inline(always)]
+pub fn digamma<I: Isa>(x: f32) -> f32 {
+    rare::digamma(x as f64) as f32
+}
+#[inline(always)]
+pub fn i0<I: Isa>(x: f32) -> f32 {
+    rare::i0(x as f64) as f32
+}

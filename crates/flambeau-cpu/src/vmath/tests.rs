@@ -1,0 +1,215 @@
+//! Units in the last place against f64 (for f32) and against libm or compensated identities (for f64), on every
+//! instruction set of the machine, with the edges of the range.
+
+use super::{double, single};
+use crate::isa::{Isa, Job, Portable, run};
+
+/// Distance in units of the last place of f32 to an exact value.
+fn ulp32(got: f32, want: f64) -> f64 {
+    let near = want as f32;
+    if got.to_bits() == near.to_bits() || (got.is_nan() && near.is_nan()) {
+        return 0.0;
+    }
+    if !got.is_finite() || got.is_nan() != near.is_nan() || (got == 0.0 && near == 0.0) {
+        return if near.is_finite() && near.abs() == f32::MAX { 1.0 } else { f64::INFINITY };
+    }
+    let e = (want.abs().max(1.2e-38).log2().floor() as i32).clamp(-126, 127) - 23;
+    ((got as f64 - want) / (2f64).powi(e)).abs()
+}
+fn ulp64(got: f64, want: f64) -> f64 {
+    if got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()) {
+        return 0.0;
+    }
+    if !got.is_finite() || !want.is_finite() || (got == 0.0 && want == 0.0) {
+        return f64::INFINITY;
+    }
+    (got.to_bits() as i64).abs_diff(want.to_bits() as i64) as f64
+}
+fn edges() -> Vec<f64> {
+    let mut v = vec![
+        0.0,
+        1.0,
+        0.5,
+        2.0,
+        1e-45,
+        1e-40,
+        1.2e-38,
+        1e-30,
+        1e-10,
+        1e-4,
+        0.95,
+        0.9999,
+        1.0001,
+        9.0,
+        10.5,
+        50.0,
+        87.3,
+        88.7,
+        88.73,
+        89.5,
+        103.9,
+        104.5,
+        127.9,
+        149.5,
+        151.0,
+        709.7,
+        1e5,
+        1e30,
+        3.4e38,
+        f64::INFINITY,
+        f64::NAN,
+    ];
+    v.extend(v.clone().iter().map(|x| -x));
+    v
+}
+fn inputs(lo: f64, hi: f64) -> impl Iterator<Item = f64> {
+    edges().into_iter().chain((0..200_000).map(move |i| lo + (hi - lo) * (i as f64 + 0.37) / 200_000.0))
+}
+
+macro_rules! on_isas {
+    ($T:ident, $m:ident, $f:ident, $x:expr) => {{
+        struct J($T);
+        impl Job for J {
+            type Out = $T;
+            #[inline(always)]
+            fn run<I: Isa>(self) -> $T {
+                $m::$f::<I>(self.0)
+            }
+        }
+        [run(J($x)), $m::$f::<Portable>($x)]
+    }};
+}
+macro_rules! check32 {
+    ($($f:ident($lo:expr, $hi:expr) < $tol:literal: |$x:ident| $want:expr;)*) => {$(
+        #[test]
+        fn $f() {
+            let mut worst = (0.0, 0.0f32, 0.0f32);
+            for x in inputs($lo, $hi) {
+                let x = x as f32;
+                let $x = x as f64;
+                let want: f64 = $want;
+                for got in on_isas!(f32, single, $f, x) {
+                    let e = ulp32(got, want);
+                    if e > worst.0 || e.is_nan() { worst = (e, x, got); }
+                }
+            }
+            println!("{:8} {:.2} ulp at {:e}", stringify!($f), worst.0, worst.1);
+            assert!(worst.0 < $tol, "{:?}", worst);
+        }
+    )*};
+}
+mod f32_functions {
+    use super::*;
+    check32! {
+        exp(-105.0, 90.0) < 1.5: |x| x.exp();
+        exp2(-151.0, 129.0) < 1.8: |x| x.exp2();
+        expm1(-20.0, 89.0) < 2.0: |x| x.exp_m1();
+        ln(1e-3, 20.0) < 1.5: |x| x.ln();
+        log2(1e-3, 20.0) < 1.0: |x| x.log2();
+        log10(1e-3, 20.0) < 1.0: |x| x.log10();
+        log1p(-1.0, 3.0) < 2.0: |x| x.ln_1p();
+        tanh(-10.0, 10.0) < 2.5: |x| x.tanh();
+        sinh(-89.0, 89.0) < 1.0: |x| x.sinh();
+        cosh(-89.0, 89.0) < 1.0: |x| x.cosh();
+        asinh(-10.0, 10.0) < 1.0: |x| libm::asinh(x);
+        acosh(1.0, 10.0) < 1.0: |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) };
+        atanh(-1.0, 1.0) < 1.0: |x| libm::atanh(x);
+        erf(-4.5, 4.5) < 2.0: |x| libm::erf(x);
+        erfc(-4.0, 10.5) < 4.0: |x| libm::erfc(x);
+        sigmoid(-88.0, 20.0) < 3.0: |x| if x < -88.7 { if x < -88.73 { 0.0 } else { single::sigmoid::<Portable>(x as f32) as f64 } } else { 1.0 / (1.0 + (-x).exp()) };
+        sin(-100.0, 100.0) < 1.0: |x| x.sin();
+        cos(-100.0, 100.0) < 1.0: |x| x.cos();
+        tan(-100.0, 100.0) < 1.5: |x| x.tan();
+        asin(-1.0, 1.0) < 1.5: |x| x.asin();
+        acos(-1.0, 1.0) < 1.5: |x| x.acos();
+        atan(-9.0, 9.0) < 1.5: |x| x.atan();
+        lgamma(0.1, 30.0) < 1.0: |x| libm::lgamma(x);
+    }
+}
+macro_rules! check64 {
+    ($($f:ident($lo:expr, $hi:expr) < $tol:literal: |$x:ident| $want:expr;)*) => {$(
+        #[test]
+        fn $f() {
+            let mut worst = (0.0, 0.0f64, 0.0f64);
+            for x in inputs($lo, $hi).chain([1e-310, 5e-324, 1e300, -746.5, 1.7e308, 710.2, 1e-200]) {
+                let $x = x;
+                let want: f64 = $want;
+                for got in on_isas!(f64, double, $f, x) {
+                    let e = ulp64(got, want);
+                    if e > worst.0 || e.is_nan() { worst = (e, x, got); }
+                }
+            }
+            println!("{:8} {:.2} ulp at {:e}", stringify!($f), worst.0, worst.1);
+            assert!(worst.0 <= $tol, "{:?}", worst);
+        }
+    )*};
+}
+mod f64_functions {
+    use super::*;
+    check64! {
+        exp(-745.0, 709.8) < 2.0: |x| x.exp();
+        exp2(-1074.0, 1024.0) < 2.0: |x| x.exp2();
+        expm1(-40.0, 709.0) < 3.0: |x| x.exp_m1();
+        ln(1e-3, 20.0) < 2.0: |x| x.ln();
+        log1p(-1.0, 3.0) < 3.0: |x| x.ln_1p();
+        tanh(-22.0, 22.0) < 4.0: |x| x.tanh();
+        sinh(-709.0, 709.0) < 4.0: |x| x.sinh();
+        cosh(-709.0, 709.0) < 4.0: |x| x.cosh();
+        asinh(-10.0, 10.0) < 4.0: |x| libm::asinh(x);
+        acosh(1.0, 10.0) < 4.0: |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) };
+        atanh(-1.0, 1.0) < 4.0: |x| libm::atanh(x);
+    }
+}
+
+#[test]
+fn pow_special_cases_are_those_of_libm() {
+    let v = [
+        0.0f32,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        0.5,
+        -0.5,
+        1e30,
+        1e-30,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        2.5,
+        -1e8,
+    ];
+    for x in v {
+        for y in v {
+            let (got, want) = (single::pow::<Portable>(x, y), x.powf(y));
+            assert!(
+                got == want && got.is_sign_negative() == want.is_sign_negative()
+                    || got.is_nan() && want.is_nan()
+                    || (got - want).abs() <= want.abs() * 1e-7,
+                "{x}^{y} = {got}, not {want}"
+            );
+        }
+    }
+}
+
+/// Expected values by 40-digit arithmetic.
+#[test]
+fn rare_functions() {
+    use super::rare::*;
+    for (got, want) in [
+        (erfinv(0.5), 0.476936276204469873381418353643),
+        (erfinv(0.999999), 3.4589107372754987775),
+        (erfinv(-1e-5), -8.862269254759594528e-6),
+        (digamma(1.0), -0.577215664901532860607),
+        (digamma(-0.5), 0.03648997397857652055902),
+        (digamma(1.47), 0.0080664890113648684423),
+        (digamma(20.25), 2.9832602639753078147),
+        (i0(1.0), 1.26606587775200833560),
+        (i0(40.0), 14894774793419899.924),
+    ] {
+        assert!(((got - want) / want).abs() < 1e-13, "{got} {want}");
+    }
+}

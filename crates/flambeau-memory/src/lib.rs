@@ -1,0 +1,17 @@
+//! What every storage stands on: a caching allocator for CPU memory and the lock that makes shared element data sound.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`pool`] | thread-local size classes, warm large mappings, statistics |
+//! | [`lock`] | the one-word storage lock with its version counter, and [`Holds`] for several locks at once |
+//!
+//! The lock's word has a loom model (`tests/loom.rs`), run by
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p flambeau-memory loom`.
+//! `FLAMBEAU_POOL=off` gives each block its own system allocation of exactly its length, for AddressSanitizer and
+//! valgrind.
+
+pub mod lock;
+pub mod pool;
+
+pub use lock::{Busy, Holds, StorageLock};
+pub use pool::{Block, PoolStats};

@@ -1,0 +1,134 @@
+//! Records of a zip checkpoint.
+
+use super::ByteOrder;
+use crate::error::{Error, Result};
+use std::io::{Read, Seek, SeekFrom};
+
+/// Deflate cannot shrink by more than this, so a larger claimed size is a lie.
+const MAX_RATIO: u64 = 1032;
+
+/// A zip archive with the layout of `torch.save`: one folder with `data.pkl` and `data/<key>`.
+pub struct ZipFile<R: Read + Seek> {
+    archive: zip::ZipArchive<R>,
+    prefix: String,
+    length: u64,
+    order: ByteOrder,
+}
+
+impl<R: Read + Seek> ZipFile<R> {
+    /// Reads the directory.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a TorchScript archive or another kind of zip file.
+    pub fn open(mut reader: R) -> Result<Self> {
+        let length = reader.seek(SeekFrom::End(0))?;
+        reader.seek(SeekFrom::Start(0))?;
+        let archive = zip::ZipArchive::new(reader)?;
+        let name = match archive.name_for_index(0) {
+            Some(name) => name?.into_owned(),
+            None => return Err(Error::malformed("the zip archive is empty")),
+        };
+        let prefix = match name.find('/') {
+            Some(n) => name[..n].to_owned(),
+            None => String::new(),
+        };
+        let mut file = ZipFile { archive, prefix, length, order: ByteOrder::Little };
+        if file.has("constants.pkl") {
+            return Err(Error::Unsupported(
+                "this is a TorchScript archive (torch.jit.save), not a torch.save checkpoint".into(),
+            ));
+        }
+        if !file.has("data.pkl") {
+            return Err(Error::Unsupported(
+                "this zip archive is not a torch.save checkpoint: it has no data.pkl".into(),
+            ));
+        }
+        if file.has("byteorder") {
+            file.order = match file.read("byteorder")?.as_slice() {
+                b"little" => ByteOrder::Little,
+                b"big" => ByteOrder::Big,
+                other => {
+                    return Err(Error::malformed(format!(
+                        "unknown byte order {:?}",
+                        String::from_utf8_lossy(other)
+                    )));
+                }
+            };
+        }
+        Ok(file)
+    }
+
+    /// Byte order of the storages.
+    pub fn byte_order(&self) -> ByteOrder {
+        self.order
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        let full = if self.prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", self.prefix) };
+        self.archive.index_for_name(&full)
+    }
+
+    /// Whether a record of that name, without the folder, is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.index(name).is_some()
+    }
+
+    fn entry(&mut self, name: &str) -> Result<zip::read::ZipFile<'_, R>> {
+        let index =
+            self.index(name).ok_or_else(|| Error::malformed(format!("the archive has no record {name}")))?;
+        let length = self.length;
+        let entry = self.archive.by_index(index)?;
+        let ratio = if entry.compression() == zip::CompressionMethod::Stored { 1 } else { MAX_RATIO };
+        if entry.compressed_size() > length || entry.size() > entry.compressed_size().saturating_mul(ratio) {
+            return Err(Error::malformed(format!("record {name} claims more bytes than the file holds")));
+        }
+        Ok(entry)
+    }
+
+    /// Size of a record in bytes.
+    pub fn size(&mut self, name: &str) -> Result<u64> {
+        Ok(self.entry(name)?.size())
+    }
+
+    /// Size of a record as it lies in the file.
+    pub fn packed_size(&mut self, name: &str) -> Result<u64> {
+        Ok(self.entry(name)?.compressed_size())
+    }
+
+    /// Size of the whole file in bytes.
+    pub fn file_size(&self) -> u64 {
+        self.length
+    }
+
+    /// Reads a whole record; the CRC is checked.
+    pub fn read(&mut self, name: &str) -> Result<Vec<u8>> {
+        let entry = self.entry(name)?;
+        let size = entry.size();
+        let mut out = Vec::new();
+        entry.take(size.saturating_add(1)).read_to_end(&mut out)?;
+        if out.len() as u64 != size {
+            return Err(Error::malformed(format!("record {name} has {} bytes, not {size}", out.len())));
+        }
+        Ok(out)
+    }
+
+    /// Fills `out` from the start of a record that has at least that many bytes. The CRC is checked when
+    /// `out` takes the whole record.
+    pub fn read_into(&mut self, name: &str, out: &mut [u8]) -> Result<()> {
+        let mut entry = self.entry(name)?;
+        if (out.len() as u64) > entry.size() {
+            return Err(Error::malformed(format!(
+                "record {name} has {} bytes, {} are needed",
+                entry.size(),
+                out.len()
+            )));
+        }
+        let whole = out.len() as u64 == entry.size();
+        entry.read_exact(out)?;
+        // The checksum is compared at the end of the stream, which one more read reaches.
+        if whole && entry.read(&mut [0])? != 0 {
+            return Err(Error::malformed(format!("record {name} is longer than it says")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! From a [`Tree`] to pickled values.
+
+use super::{STORAGE_CLASSES, Tree};
+use crate::error::{Error, Result};
+use crate::pickle::{Graph, Id, ObjectValue, Value};
+use crate::source::{TensorSource, required_bytes};
+use flambeau_cpu::DType;
+use std::collections::HashMap;
+
+/// The pickled form of a tree, and for each storage key (its position) a tensor that has that storage.
+pub struct Encoded<'a, T> {
+    /// Owner of the values.
+    pub graph: Graph,
+    /// The whole tree.
+    pub root: Id,
+    /// Storage `n` is written as record `data/n`.
+    pub storages: Vec<&'a T>,
+}
+
+/// Builds the values that `torch.save` would pickle.
+///
+/// # Errors
+/// [`Error::Unsupported`] when two tensors view one storage as different dtypes, which `torch.save` refuses
+/// too; [`Error::Missing`] for quantized tensors; [`Error::Malformed`] for a geometry outside its storage.
+pub fn encode<T: TensorSource>(tree: &Tree<T>) -> Result<Encoded<'_, T>> {
+    let mut e =
+        Encoder { graph: Graph::new(), storages: Vec::new(), by_id: HashMap::new(), objects: HashMap::new() };
+    let root = e.node(tree)?;
+    Ok(Encoded { graph: e.graph, root, storages: e.storages })
+}
+
+struct Encoder<'a, T> {
+    graph: Graph,
+    storages: Vec<&'a T>,
+    /// Dtype and pickled name of each storage; names are never shared with the caller's strings.
+    by_id: HashMap<usize, (DType, Id)>,
+    objects: HashMap<usize, Id>,
+}
+
+impl<'a, T: TensorSource> Encoder<'a, T> {
+    fn node(&mut self, tree: &'a Tree<T>) -> Result<Id> {
+        let value = match tree {
+            Tree::None => Value::None,
+            Tree::Bool(v) => Value::Bool(*v),
+            Tree::Int(v) => Value::Int(*v),
+            Tree::BigInt(v) => Value::BigInt(v.clone()),
+            Tree::Float(v) => Value::Float(*v),
+            Tree::Str(v) => return self.graph.intern(v),
+            Tree::Bytes(v) => Value::Bytes(v.clone()),
+            Tree::ByteArray(v) => Value::ByteArray(v.clone()),
+            Tree::List(v) => Value::List(self.all(v)?),
+            Tree::Tuple(v) => Value::Tuple(self.all(v)?),
+            Tree::Set(v) => Value::Set(self.all(v)?),
+            Tree::FrozenSet(v) => Value::FrozenSet(self.all(v)?),
+            Tree::Dict(v) => Value::Dict(self.pairs(v)?),
+            Tree::Complex(re, im) => {
+                let args = vec![self.graph.add(Value::Float(*re))?, self.graph.add(Value::Float(*im))?];
+                return self.graph.call("builtins", "complex", args);
+            }
+            Tree::OrderedDict(v, attributes) => {
+                let pairs = self.pairs(v)?;
+                let state = match &**attributes {
+                    Tree::None => None,
+                    other => Some(self.node(other)?),
+                };
+                return self.instance("OrderedDict", Vec::new(), pairs, state);
+            }
+            Tree::DefaultDict(factory, v) => {
+                let args = vec![self.node(factory)?];
+                let pairs = self.pairs(v)?;
+                return self.instance("defaultdict", args, pairs, None);
+            }
+            Tree::Counter(v) => {
+                let pairs = self.pairs(v)?;
+                let dict = self.graph.add(Value::Dict(pairs))?;
+                return self.graph.call("collections", "Counter", vec![dict]);
+            }
+            Tree::Slice(parts) => {
+                let args = self.all(&parts[..])?;
+                return self.graph.call("builtins", "slice", args);
+            }
+            Tree::DType(dtype) => return self.graph.global("torch", dtype.name()),
+            Tree::Device(device) => {
+                let (kind, index) = match device.split_once(':') {
+                    None => (device.as_str(), None),
+                    Some((kind, index)) => {
+                        let index = index.parse::<i64>();
+                        (kind, Some(index.map_err(|_| Error::malformed(format!("device {device:?}")))?))
+                    }
+                };
+                let mut args = vec![self.graph.intern(kind)?];
+                if let Some(index) = index {
+                    args.push(self.graph.add(Value::Int(index))?);
+                }
+                return self.graph.call("torch", "device", args);
+            }
+            Tree::Size(size) => {
+                let size = self.ints(size)?;
+                return self.graph.call("torch", "Size", vec![size]);
+            }
+            Tree::Global { module, name } => return self.graph.global(module, name),
+            Tree::Tensor(t) => return self.tensor(t),
+            Tree::Storage(t) => return self.storage(t, true),
+            Tree::Object(o) => {
+                let callable = self.graph.global(&o.module, &o.name)?;
+                let args = self.all(&o.args)?;
+                let args = self.graph.tuple(args)?;
+                let mut value = ObjectValue::new(callable, args, o.by_new);
+                value.state = o.state.as_ref().map(|s| self.node(s)).transpose()?;
+                value.items = self.all(&o.items)?;
+                value.pairs = self.pairs(&o.pairs)?;
+                Value::Object(Box::new(value))
+            }
+        };
+        self.graph.add(value)
+    }
+
+    fn all(&mut self, items: &'a [Tree<T>]) -> Result<Vec<Id>> {
+        items.iter().map(|t| self.node(t)).collect()
+    }
+
+    fn pairs(&mut self, items: &'a [(Tree<T>, Tree<T>)]) -> Result<Vec<(Id, Id)>> {
+        items.iter().map(|(k, v)| Ok((self.node(k)?, self.node(v)?))).collect()
+    }
+
+    fn ints(&mut self, values: &[i64]) -> Result<Id> {
+        let items = values.iter().map(|&v| self.graph.add(Value::Int(v))).collect::<Result<_>>()?;
+        self.graph.tuple(items)
+    }
+
+    fn instance(
+        &mut self,
+        class: &str,
+        args: Vec<Id>,
+        pairs: Vec<(Id, Id)>,
+        state: Option<Id>,
+    ) -> Result<Id> {
+        let id = self.graph.call("collections", class, args)?;
+        if let Value::Object(object) = self.graph.get_mut(id) {
+            object.pairs = pairs;
+            object.state = state;
+        }
+        Ok(id)
+    }
+
+    fn tensor(&mut self, t: &'a T) -> Result<Id> {
+        if let Some(&id) = t.object_id().and_then(|o| self.objects.get(&o)) {
+            return Ok(id);
+        }
+        let dtype = t.dtype();
+        if dtype.is_quantized() {
+            return Err(Error::Missing("writing quantized tensors".into()));
+        }
+        let (sizes, strides, offset) = (t.sizes(), t.strides(), t.storage_offset());
+        let need = required_bytes(&sizes, &strides, offset, dtype.size())?;
+        if need > t.storage_nbytes() {
+            return Err(Error::malformed(format!(
+                "a tensor of size {sizes:?}, stride {strides:?}, offset {offset} reaches beyond its storage of {} bytes",
+                t.storage_nbytes()
+            )));
+        }
+        let typed = STORAGE_CLASSES.iter().any(|&(_, d)| d == dtype);
+        let storage = self.storage(t, !typed)?;
+        let storage = match self.graph.get(storage) {
+            Value::PersistentId(_) => storage,
+            _ => return Err(Error::malformed("a tensor without a storage")),
+        };
+        let grad = t.requires_grad();
+        let mut args = vec![
+            storage,
+            self.graph.add(Value::Int(offset))?,
+            self.ints(&sizes)?,
+            self.ints(&strides)?,
+            self.graph.add(Value::Bool(grad && !t.is_parameter()))?,
+            self.graph.call("collections", "OrderedDict", Vec::new())?,
+        ];
+        if !typed {
+            args.push(self.graph.global("torch", dtype.name())?);
+        }
+        if t.is_conj() || t.is_neg() {
+            let mut flags = Vec::new();
+            for (name, set) in [("conj", t.is_conj()), ("neg", t.is_neg())] {
+                if set {
+                    // Not interned: each tensor has its own copy, as in PyTorch.
+                    flags
+                        .push((self.graph.add(Value::Str(name.into()))?, self.graph.add(Value::Bool(true))?));
+                }
+            }
+            args.push(self.graph.add(Value::Dict(flags))?);
+        }
+        let function = if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" };
+        let mut id = self.graph.call("torch._utils", function, args)?;
+        if t.is_parameter() {
+            let grad = self.graph.add(Value::Bool(grad))?;
+            let hooks = self.graph.call("collections", "OrderedDict", Vec::new())?;
+            id = self.graph.call("torch._utils", "_rebuild_parameter", vec![id, grad, hooks])?;
+        }
+        if let Some(object) = t.object_id() {
+            self.objects.insert(object, id);
+        }
+        Ok(id)
+    }
+
+    fn storage(&mut self, t: &'a T, untyped: bool) -> Result<Id> {
+        let dtype = if untyped { DType::U8 } else { t.dtype() };
+        let (known, key) = match self.by_id.get(&t.storage_id()) {
+            Some(&known) => known,
+            None => {
+                let key = self.graph.add(Value::Str(self.storages.len().to_string()))?;
+                self.storages.push(t);
+                self.by_id.insert(t.storage_id(), (dtype, key));
+                (dtype, key)
+            }
+        };
+        if known != dtype && t.storage_nbytes() > 0 {
+            return Err(Error::Unsupported(
+                "Cannot save multiple tensors or storages that view the same data as different types".into(),
+            ));
+        }
+        let (module, class) = match STORAGE_CLASSES.iter().find(|&&(_, d)| d == dtype) {
+            Some(&(class, _)) if !untyped => ("torch", class),
+            _ => ("torch.storage", "UntypedStorage"),
+        };
+        let parts = vec![
+            self.graph.intern("storage")?,
+            self.graph.global(module, class)?,
+            key,
+            self.graph.intern(&t.location())?,
+            self.graph.add(Value::Int((t.storage_nbytes() / dtype.size()) as i64))?,
+        ];
+        let reference = self.graph.tuple(parts)?;
+        self.graph.add(Value::PersistentId(reference))
+    }
+}

@@ -1,0 +1,88 @@
+//! What a checkpoint means: a [`Tree`] of Python values with tensors at its leaves, and its way to and from
+//! pickles and files.
+
+mod decode;
+mod encode;
+mod file;
+mod tree;
+
+pub use decode::decode;
+pub use encode::{Encoded, encode};
+pub use file::{load, load_from, save, save_to};
+pub use tree::{Object, Tree};
+
+use flambeau_cpu::DType;
+
+/// How much a reader accepts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// Gives classes and functions outside the allow-list as opaque [`Tree::Object`] and [`Tree::Global`]
+    /// (nothing is ever executed); otherwise they are an error.
+    pub lenient: bool,
+}
+
+/// One storage that a checkpoint refers to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StorageInfo {
+    /// Name of its record.
+    pub key: String,
+    /// Element type it was saved as; untyped storages are bytes.
+    pub dtype: DType,
+    /// Its size in bytes.
+    pub nbytes: usize,
+    /// Where it was, as in `cpu` or `cuda:0`.
+    pub location: String,
+}
+
+/// A tensor as described in a checkpoint. Strides and offset count elements.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TensorRef {
+    /// Equal for two references to one tensor object (tied weights, for instance).
+    pub object: usize,
+    /// Position of its storage in the list that [`decode`] gives.
+    pub storage: usize,
+    /// Name of its storage's record.
+    pub storage_key: String,
+    /// Where its storage was.
+    pub location: String,
+    /// Element type.
+    pub dtype: DType,
+    /// First element.
+    pub offset: i64,
+    /// Size of each dimension.
+    pub size: Vec<i64>,
+    /// Stride of each dimension.
+    pub stride: Vec<i64>,
+    /// Whether gradients are wanted.
+    pub requires_grad: bool,
+    /// Whether it is a `torch.nn.Parameter`.
+    pub is_parameter: bool,
+    /// Lazily conjugated.
+    pub conj: bool,
+    /// Lazily negated.
+    pub neg: bool,
+}
+
+/// Dtypes that have a storage class of their own in the format; all others go through untyped storage.
+const STORAGE_CLASSES: [(&str, DType); 15] = [
+    ("DoubleStorage", DType::F64),
+    ("FloatStorage", DType::F32),
+    ("HalfStorage", DType::F16),
+    ("LongStorage", DType::I64),
+    ("IntStorage", DType::I32),
+    ("ShortStorage", DType::I16),
+    ("CharStorage", DType::I8),
+    ("ByteStorage", DType::U8),
+    ("BoolStorage", DType::Bool),
+    ("BFloat16Storage", DType::BF16),
+    ("ComplexDoubleStorage", DType::C128),
+    ("ComplexFloatStorage", DType::C64),
+    ("QInt8Storage", DType::QI8),
+    ("QInt32Storage", DType::QI32),
+    ("QUInt8Storage", DType::QU8),
+];
+
+/// Size of the numbers whose bytes are reversed between byte orders: half an element for complex ones.
+fn swap_unit(dtype: DType) -> usize {
+    if dtype.is_complex() { dtype.size() / 2 } else { dtype.size() }
+}

@@ -1,0 +1,351 @@
+//! `generated/FAMILY.rs`: operator objects, kernels' slots, boxed calls, adaptors.
+
+use super::form::{Form, Mode, arg_ident};
+use super::types::{core_default, core_ty, unboxed};
+use crate::schema::Base;
+use crate::table::{Family, Grad, Kind, Row};
+use std::fmt::Write;
+
+/// Emits the file's text (not formatted).
+pub fn emit(f: &Family, package: &str) -> Result<String, String> {
+    let mut out = format!(
+        "//! Operators of the family `{0}`.\n\n\
+         #[allow(unused_imports)]\nuse super::{{D, a, kw, mu, ops, prelude::*}};\n\
+         #[allow(unused_imports)]\nuse crate::ops::{0} as f;\n\n",
+        f.name
+    );
+    for row in &f.rows {
+        for form in Form::all(row) {
+            op(&mut out, &form, package)
+                .map_err(|e| format!("{}: {}: {e}", f.file.display(), form.aten()))?;
+        }
+    }
+    Ok(out)
+}
+
+fn check_call(row: &Row) -> String {
+    let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
+    row.check.as_ref().map_or_else(String::new, |c| format!("f::{c}({})?;\n", args.join(", ")))
+}
+
+fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
+    let row = form.row;
+    let (stem, stat, fn_ty, ret) = (form.stem(), form.stat(), form.fn_ty(), form.ret());
+    let w = |out: &mut String, s: std::fmt::Arguments| out.write_fmt(s).map_err(|e| e.to_string());
+    let kernels = kernels(out, form)?;
+    let types: Vec<String> = form.params().into_iter().map(|p| p.1).collect();
+    w(
+        out,
+        format_args!(
+            "/// Type of [`{stat}`].\npub type {fn_ty} = fn({}) -> Result<{ret}>;\n",
+            types.join(", ")
+        ),
+    )?;
+
+    let grad = match &row.grad {
+        Grad::None => "None",
+        Grad::Composite => "Composite",
+        Grad::Formulas(_) => "Formula",
+    };
+    w(out, format_args!("/// `{}`: {}\n", form.aten(), row.doc))?;
+    let make = if row.kind == Kind::Composite {
+        format!("Op::composite(&{stat}_INFO, {}, {stem}_adaptor)", kernels[0].1)
+    } else {
+        let slots: Vec<String> = kernels.iter().map(|(k, f)| format!("(Key::{k}, {f})")).collect();
+        format!("Op::new(&{stat}_INFO, &[{}], {stem}_adaptor)", slots.join(", "))
+    };
+    w(out, format_args!("pub static {stat}: Op<{fn_ty}> = {make};\n"))?;
+
+    let mut args = Vec::new();
+    for a in form.schema_args() {
+        let name = if a.kw_only { "kw" } else { "a" };
+        let text = format!("{name}({:?}, {}, {})", a.name, core_ty(a.ty)?, core_default(&a));
+        args.push(if a.mutated { format!("mu({text})") } else { text });
+    }
+    let mut returns = Vec::new();
+    for (n, t) in &row.schema.returns {
+        returns.push(format!("({n:?}, {})", core_ty(*t)?));
+    }
+    let python: Vec<String> = python_names(form).iter().map(|p| format!("{p:?}")).collect();
+    w(
+        out,
+        format_args!(
+            "static {stat}_INFO: OpInfo = OpInfo {{ name: {:?}, owner: {package:?}, schema: Schema {{ args: &[{}], \
+             returns: &[{}] }}, python: &[{}], composite: {}, boxed: {stem}_boxed, doc: {:?}, \
+             grad: Differentiability::{grad} }};\n",
+            form.aten(),
+            args.join(", "),
+            returns.join(", "),
+            python.join(", "),
+            row.kind == Kind::Composite,
+            row.doc,
+        ),
+    )?;
+    boxed(out, form);
+    adaptor(out, form);
+    out.push('\n');
+    Ok(())
+}
+
+/// Documented names of this form.
+pub fn python_names(form: &Form) -> Vec<String> {
+    let row = form.row;
+    let all = row.python.iter().chain(&row.alias);
+    let full = |p: &str| if p.starts_with("Tensor.") { format!("torch.{p}") } else { p.to_string() };
+    match form.mode {
+        Mode::Plain => all.map(|p| full(p)).collect(),
+        Mode::Inplace => all.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_")).collect(),
+        Mode::Out => all.filter(|p| !p.starts_with("Tensor.")).map(|p| full(p)).collect(),
+    }
+}
+
+/// Emits the slot functions of the form and says which key has which.
+fn kernels(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)>, String> {
+    match form.row.kind {
+        Kind::Pointwise => pointwise(out, form),
+        Kind::Structured => Ok(structured(out, form)),
+        Kind::View | Kind::Composite | Kind::Direct => Ok(by_hand(out, form)),
+    }
+}
+
+fn head(out: &mut String, form: &Form, name: &str) {
+    let _ = writeln!(out, "fn {name}({}) -> Result<{}> {{", form.params_text(), form.ret());
+    out.push_str(&check_call(form.row));
+}
+
+fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)>, String> {
+    let row = form.row;
+    let base = row.rust.trim_end_matches('_').to_ascii_uppercase();
+    let inputs: Vec<String> =
+        row.schema.args.iter().filter(|a| a.ty.is_tensor()).map(|a| arg_ident(&a.name)).collect();
+    let mut params = Vec::new();
+    for p in &row.params {
+        let a = row.schema.args.iter().find(|a| a.name == *p).ok_or("no such parameter")?;
+        if a.ty.opt || a.ty.list.is_some() {
+            return Err(format!("parameter `{p}` must be a plain number"));
+        }
+        let n = arg_ident(p);
+        params.push(match a.ty.base {
+            Base::Scalar => format!("{n}.param()"),
+            Base::Int | Base::Float | Base::Bool => format!("Scalar::from({n}).param()"),
+            _ => return Err(format!("parameter `{p}` must be a number")),
+        });
+    }
+    let call = format!("&{base}_SPEC, &[{}], &[{}]", inputs.join(", "), params.join(", "));
+    let body = match form.mode {
+        Mode::Plain => format!("iter::pointwise({call})"),
+        Mode::Inplace => format!("iter::pointwise_inplace({call})"),
+        Mode::Out => format!("iter::pointwise_out({call}, out)"),
+    };
+    let name = format!("{}_kernel", form.stem());
+    {
+        if form.mode == Mode::Plain {
+            let kernel = row.kernel.as_deref().unwrap_or("");
+            let _ = writeln!(
+                out,
+                "static {base}_SPEC: PointwiseSpec = PointwiseSpec {{ name: {:?}, label: {:?}, \
+                 kernel: &flambeau_cpu::pointwise::{kernel}, promote: Promote::{} }};",
+                row.rust,
+                row.label,
+                super::types::camel(&row.promote),
+            );
+        }
+        head(out, form, &name);
+        let _ = writeln!(out, "{body}\n}}");
+    }
+    Ok(vec![("Cpu", name.clone()), ("Meta", name)])
+}
+
+/// The tensor arguments as one slice expression.
+fn tensor_inputs(row: &Row) -> String {
+    let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+    if tensors.iter().all(|a| a.ty.is_one_tensor()) {
+        let names: Vec<String> = tensors.iter().map(|a| arg_ident(&a.name)).collect();
+        return format!("&[{}]", names.join(", "));
+    }
+    let mut s = String::from("&{ let mut v: Vec<&Tensor> = Vec::new();");
+    for a in tensors {
+        let n = arg_ident(&a.name);
+        let _ = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
+            (false, false, _) => write!(s, " v.push({n});"),
+            (true, _, true) => write!(s, " v.extend({n}.iter().flatten());"),
+            _ => write!(s, " v.extend({n});"),
+        };
+    }
+    s.push_str(" v }");
+    s
+}
+
+fn structured(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
+    let row = form.row;
+    let rust = &row.rust;
+    let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
+    let args = args.join(", ");
+    let n = row.schema.returns.len();
+    let numbered = |p: &str| (0..n).map(|i| format!("{p}{i}")).collect::<Vec<_>>();
+    let pattern = |p: &str| if n == 1 { format!("{p}0") } else { format!("({})", numbered(p).join(", ")) };
+    let per = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>();
+    let sep = if args.is_empty() { "" } else { ", " };
+    let inputs = tensor_inputs(row);
+    let mut names = Vec::new();
+    {
+        for key in ["Cpu", "Meta"] {
+            let name = format!("{}_{}", form.stem(), key.to_ascii_lowercase());
+            head(out, form, &name);
+            let _ = writeln!(out, "let {} = f::{rust}_meta({args})?;", pattern("m"));
+            let cpu = |o: &str| format!("f::{rust}_cpu({args}{sep}{})?;\n", o);
+            match form.mode {
+                Mode::Plain => {
+                    for i in 0..n {
+                        let _ = writeln!(out, "let o{i} = m{i}.alloc()?;");
+                    }
+                    if key == "Cpu" {
+                        out.push_str(&cpu(&per(&|i| format!("&o{i}")).join(", ")));
+                    }
+                    let _ = writeln!(out, "Ok({})\n}}", pattern("o"));
+                }
+                Mode::Inplace => {
+                    let _ = writeln!(
+                        out,
+                        "let o = m0.inplace({:?}, {})?;",
+                        form.ident(),
+                        arg_ident(&row.schema.args[0].name)
+                    );
+                    if key == "Cpu" {
+                        out.push_str(&cpu("o.tensor()"));
+                    }
+                    out.push_str("o.finish()\n}\n");
+                }
+                Mode::Out => {
+                    let outs = form.outs();
+                    for i in 0..n {
+                        let _ = writeln!(out, "let o{i} = m{i}.out({rust:?}, {}, {inputs})?;", outs[i]);
+                    }
+                    if key == "Cpu" {
+                        out.push_str(&cpu(&per(&|i| format!("o{i}.tensor()")).join(", ")));
+                    }
+                    for i in 0..n {
+                        let _ = writeln!(out, "o{i}.finish(){}", if i + 1 == n { "\n}" } else { "?;" });
+                    }
+                }
+            }
+            names.push((key, name));
+        }
+    }
+    names
+}
+
+fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
+    let row = form.row;
+    let rust = super::types::ident(&row.rust);
+    let keys: &[&'static str] = match (row.kind, form.mode) {
+        (Kind::View, _) => &["Cpu", "Cuda", "Meta", "Private"],
+        (Kind::Composite, _) => &["Cpu"],
+        _ if row.schema.mutates() || (form.mode == Mode::Inplace && row.inplace_by_hand) => &["Cpu", "Meta"],
+        _ if row.meta_fn => &["Cpu", "Meta"],
+        _ => &["Cpu"],
+    };
+    let hand = form.mode == Mode::Plain || row.inplace_by_hand && form.mode == Mode::Inplace;
+    let mut v = Vec::new();
+    for key in keys {
+        let below = if *key == "Meta" && row.meta_fn {
+            format!("f::{}_meta_fn", row.rust)
+        } else {
+            format!("f::{rust}")
+        };
+        if hand {
+            let target = if form.mode == Mode::Inplace { format!("f::{}", form.ident()) } else { below };
+            if row.check.is_none() {
+                v.push((*key, target));
+                continue;
+            }
+            let name = format!("{}_{}", form.stem(), key.to_ascii_lowercase());
+            {
+                head(out, form, &name);
+                let _ = writeln!(out, "{target}({})\n}}", form.names_text());
+            }
+            v.push((*key, name));
+            continue;
+        }
+        let name = format!("{}_{}", form.stem(), key.to_ascii_lowercase());
+        let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
+        {
+            head(out, form, &name);
+            let _ = writeln!(out, "let r = {below}({})?;", args.join(", "));
+            if form.mode == Mode::Inplace {
+                let _ = writeln!(out, "out::copy_to_self({:?}, {}, &r)\n}}", form.ident(), args[0]);
+            } else {
+                let outs = form.outs();
+                let n = outs.len();
+                for (i, o) in outs.iter().enumerate() {
+                    let r = if n == 1 { "&r".to_string() } else { format!("&r.{i}") };
+                    let end = if i + 1 == n { "\n}" } else { "?;" };
+                    let _ = writeln!(out, "out::copy_to_out({:?}, {o}, {r}){end}", row.rust);
+                }
+            }
+        }
+        v.push((*key, name));
+    }
+    v
+}
+
+fn boxed(out: &mut String, form: &Form) {
+    let row = form.row;
+    let mut args: Vec<String> = row.schema.args.iter().enumerate().map(|(i, a)| unboxed(a.ty, i)).collect();
+    let ident = form.ident();
+    let given = if row.schema.args.is_empty() && form.outs().is_empty() { "_a" } else { "a" };
+    let _ = writeln!(out, "fn {}_boxed({given}: &[Value]) -> Result<Vec<Value>> {{", form.stem());
+    if form.self_mut() {
+        out.push_str("let mut s = arg::<Tensor>(a, 0)?;\n");
+        args[0] = "&mut s".into();
+        let _ = writeln!(out, "ops::{ident}({})?;\nOk(vec![s.into_value()])\n}}", args.join(", "));
+        return;
+    }
+    let outs = form.outs();
+    for (i, o) in outs.iter().enumerate() {
+        let _ = writeln!(out, "let mut {o} = arg::<Tensor>(a, {})?;", row.schema.args.len() + i);
+        args.push(format!("&mut {o}"));
+    }
+    let call = format!("ops::{ident}({})?", args.join(", "));
+    if !outs.is_empty() {
+        let vals: Vec<String> = outs.iter().map(|o| format!("{o}.into_value()")).collect();
+        let _ = writeln!(out, "{call};\nOk(vec![{}])\n}}", vals.join(", "));
+    } else if form.writes() {
+        let written: Vec<String> = form
+            .schema_args()
+            .iter()
+            .enumerate()
+            .filter(|(_, a)| a.mutated && !row.schema.returns.is_empty())
+            .map(|(i, _)| format!("a[{i}].clone()"))
+            .collect();
+        let _ = writeln!(out, "{call};\nOk(vec![{}])\n}}", written.join(", "));
+    } else {
+        let _ = writeln!(out, "Ok({call}.into_values())\n}}");
+    }
+}
+
+fn adaptor(out: &mut String, form: &Form) {
+    let stat = form.stat();
+    let mutable = form.self_mut();
+    let mut vals: Vec<String> =
+        form.row.schema.args.iter().map(|a| format!("{}.into_value()", arg_ident(&a.name))).collect();
+    if mutable {
+        vals[0] = format!("(&*{}).into_value()", arg_ident(&form.row.schema.args[0].name));
+    }
+    let outs = form.outs();
+    vals.extend(outs.iter().map(|o| format!("(&*{o}).into_value()")));
+    let _ = writeln!(out, "fn {}_adaptor({}) -> Result<{}> {{", form.stem(), form.params_text(), form.ret());
+    let call = format!("call_fallback(&{stat}_INFO, vec![{}])", vals.join(", "));
+    let targets: Vec<String> = if mutable { vec![arg_ident(&form.row.schema.args[0].name)] } else { outs };
+    if !targets.is_empty() {
+        let _ = writeln!(out, "let v = {call}?;");
+        for (i, o) in targets.iter().enumerate() {
+            let _ = writeln!(out, "*{o} = arg(&v, {i})?;");
+        }
+        out.push_str("Ok(())\n}\n");
+    } else if form.writes() {
+        let _ = writeln!(out, "{call}.map(drop)\n}}");
+    } else {
+        let _ = writeln!(out, "{call}.and_then(Results::from_values)\n}}");
+    }
+}

@@ -1,0 +1,74 @@
+//! `generated/ops.rs`: the fallible functions, every argument explicit.
+
+use super::form::{Form, Mode};
+use super::types::default_doc;
+use crate::table::{Family, Row};
+use std::fmt::Write;
+
+/// Emits the file's text (not formatted).
+pub fn emit(families: &[Family]) -> String {
+    let modules: Vec<&str> = families.iter().map(|f| f.module.as_str()).collect();
+    let mut out = format!(
+        "//! Every operator as a function with all arguments, errors as values.\n\n\
+         #[allow(unused_imports)]\nuse super::{{prelude::*, {}}};\n\n",
+        modules.join(", ")
+    );
+    for f in families {
+        for row in &f.rows {
+            for form in Form::all(row) {
+                one(&mut out, &f.module, &form);
+            }
+        }
+    }
+    out
+}
+
+/// Doc lines: the row's sentence, its details, the documented defaults.
+pub fn docs(row: &Row, mode: Mode, defaults: bool) -> String {
+    let mut s = format!("/// {}", row.doc.trim());
+    match mode {
+        Mode::Plain => s.push('\n'),
+        Mode::Inplace => s.push_str(" In place: the first tensor takes the result.\n"),
+        Mode::Out => s.push_str(" Into `out`, which is resized where its shape differs.\n"),
+    }
+    if !row.details.is_empty() {
+        s.push_str("///\n");
+        for l in row.details.trim().lines() {
+            let _ = writeln!(s, "/// {}", l.trim_end());
+        }
+    }
+    let d: Vec<String> = row
+        .schema
+        .args
+        .iter()
+        .filter_map(|a| a.default.as_ref().map(|d| format!("`{}` {}", a.name, default_doc(d))))
+        .collect();
+    if defaults && !d.is_empty() {
+        let _ = writeln!(s, "///\n/// Documented defaults: {}.", d.join(", "));
+    }
+    s
+}
+
+/// `#[doc(alias)]` for documented names.
+pub fn aliases(names: &[String]) -> String {
+    let mut s = String::new();
+    for n in names {
+        let _ = writeln!(s, "#[doc(alias = {n:?})]");
+    }
+    s
+}
+
+fn one(out: &mut String, family: &str, form: &Form) {
+    out.push_str(&docs(form.row, form.mode, true));
+    out.push_str(&aliases(&super::family::python_names(form)));
+    let _ = writeln!(
+        out,
+        "pub fn {}({}) -> Result<{}> {{\n({family}::{}.get({})?)({})\n}}\n",
+        form.ident(),
+        form.params_text(),
+        form.ret(),
+        form.stat(),
+        form.keys(),
+        form.names_text(),
+    );
+}

@@ -1,0 +1,170 @@
+use super::*;
+use crate::table::parse_family;
+
+fn files(package: &str, text: &str) -> Result<BTreeMap<String, String>, String> {
+    let f = parse_family(Path::new("ops/x.toml"), text)?;
+    emit(&CrateTable { package: package.into(), dir: PathBuf::new(), families: vec![f] })
+}
+
+fn check(text: &str, file: &str, wanted: &[&str]) {
+    let files = files("flambeau-core", text).unwrap();
+    let got = &files[file];
+    for w in wanted {
+        assert!(got.contains(w), "no `{w}` in {file}:\n{got}");
+    }
+}
+
+fn with(row: &str) -> String {
+    format!("family = \"x\"\n[[op]]\ndoc = \"Does.\"\n{row}")
+}
+
+#[test]
+fn pointwise() {
+    let t = with(
+        r#"schema = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+        python = ["torch.add", "Tensor.add"]
+        kind = "pointwise"
+        operand = ["other"]
+        inplace = true
+        out = true
+        kernel = "ADD"
+        params = ["alpha"]
+        promote = "int_to_float"
+        check = "guard"
+        grad = { self = "Ok(grad.clone())", other = "mul_scalar(grad, alpha)" }"#,
+    );
+    check(
+        &t,
+        "x.rs",
+        &[
+            "kernel: &flambeau_cpu::pointwise::ADD, promote: Promote::IntToFloat",
+            "f::guard(self_, other, alpha)?;\niter::pointwise_inplace(&ADD_SPEC, &[self_, other], &[alpha.param()])",
+            "iter::pointwise_out(&ADD_SPEC, &[self_, other], &[alpha.param()], out)",
+            "pub static ADD_: Op<AddInplaceFn>",
+            "mu(a(\"self\", Ty::Tensor, D::Required))",
+            "kw(\"alpha\", Ty::Scalar, D::Int(1)), mu(kw(\"out\"",
+        ],
+    );
+    check(&t, "ops.rs", &["(x::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)"]);
+    check(
+        &t,
+        "methods.rs",
+        &[
+            "pub fn add(&self, other: impl Operand) -> Tensor {\nexpect(ops::add(self, &expect(other.operand()), Scalar::Int(1)))",
+            "pub fn add_with_(&self, other: impl Operand, o: AddOptions) -> &Self",
+            "#[doc(alias = \"torch.Tensor.add_\")]",
+        ],
+    );
+    check(&t, "functions.rs", &["pub fn add_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {"]);
+    check(&t, "options.rs", &["pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self"]);
+}
+
+#[test]
+fn structured_with_named_results_and_short_forms() {
+    let t = with(
+        r#"schema = "max.dim(Tensor self, int[1]? dim=None, Tensor? w=None) -> (Tensor values, Tensor indices)"
+        python = ["torch.max", "Tensor.max"]
+        kind = "structured"
+        out = true
+        short = [{ name = "max" }, { name = "max_dim", args = ["dim"] }]
+        grad = "none""#,
+    );
+    check(
+        &t,
+        "x.rs",
+        &[
+            "let (m0, m1) = f::max_meta(self_, dim, w)?;",
+            "f::max_cpu(self_, dim, w, &o0, &o1)?;",
+            "v.push(self_); v.extend(w);",
+            "arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg::<Option<Tensor>>(a, 2)?.as_ref()",
+        ],
+    );
+    check(&t, "ops.rs", &["self_.key_set() | opt_keys(w)"]);
+    check(
+        &t,
+        "methods.rs",
+        &[
+            "pub fn max_dim(&self, dim: impl IntoDims) -> MaxResult {\nexpect(ops::max(self, Some(&*dim.into_dims()), None)).into()",
+            "expect(ops::max(self, o.dim.as_deref(), o.w.as_ref())).into()",
+        ],
+    );
+    check(&t, "results.rs", &["pub struct MaxResult", "impl From<MaxResult> for (Tensor, Tensor)"]);
+}
+
+#[test]
+fn view_composite_direct() {
+    let view = with(
+        r#"schema = "split(Tensor(a -> *) self, int[] sizes, int dim=0) -> Tensor(a)[]"
+        python = ["Tensor.split"]
+        kind = "view"
+        positional = ["dim"]
+        grad = { self = "split_backward(grads, dim)" }"#,
+    );
+    check(&view, "x.rs", &["(Key::Private, f::split)", "Result<Vec<Tensor>>", "&arg::<Vec<i64>>(a, 1)?"]);
+    check(&view, "methods.rs", &["pub fn split(&self, sizes: impl IntoDims, dim: i64) -> Vec<Tensor>"]);
+    let composite = with(
+        r#"schema = "cross_entropy(Tensor input, Tensor target, str reduction=\"mean\") -> Tensor"
+        python = ["torch.nn.functional.cross_entropy"]
+        kind = "composite""#,
+    );
+    check(
+        &composite,
+        "x.rs",
+        &["Op::composite(&CROSS_ENTROPY_INFO, f::cross_entropy, cross_entropy_adaptor)"],
+    );
+    check(
+        &composite,
+        "functional.rs",
+        &["pub fn cross_entropy(input: &Tensor, target: &Tensor) -> Tensor", "target, &o.reduction)"],
+    );
+    let direct = with(
+        r#"schema = "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)"
+        python = ["Tensor.fill_"]
+        kind = "direct"
+        grad = "none""#,
+    );
+    check(
+        &direct,
+        "x.rs",
+        &["(Key::Cpu, f::fill_), (Key::Meta, f::fill_)", "Ok(vec![a[0].clone()])", "-> Result<()>"],
+    );
+    check(&direct, "methods.rs", &["pub fn fill_(&self, value: impl Into<Scalar>) -> &Self"]);
+}
+
+#[test]
+fn factories_and_domain_crates() {
+    let t = with(
+        r#"schema = "fft_freq(int n, *, float d=1.0, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"
+        python = ["torch.fft.freq"]
+        kind = "composite"
+        grad = "none"
+        [[op]]
+        doc = "Does."
+        schema = "fft_fft(Tensor self) -> Tensor"
+        python = ["torch.fft.fft", "Tensor.fft"]
+        kind = "composite""#,
+    );
+    let f = files("flambeau-fft", &t).unwrap();
+    assert!(f["fft.rs"].contains("pub fn freq_with(n: i64, options: impl Into<FftFreqOptions>) -> Tensor"));
+    assert!(f["ops.rs"].contains("x::FFT_FREQ.get(device_keys(device))?"));
+    assert!(
+        f["methods.rs"].contains("pub trait TensorFftExt {")
+            && f["methods.rs"].contains("fn fft(&self) -> Tensor;")
+    );
+    assert!(f["mod.rs"].contains("flambeau_core::dispatch::registry::CRATES"));
+}
+
+#[test]
+fn two_rows_for_one_method_name() {
+    let t = with(
+        r#"schema = "f(Tensor self) -> Tensor"
+        python = ["Tensor.f"]
+        kind = "composite"
+        [[op]]
+        doc = "Does."
+        schema = "g(Tensor self) -> Tensor"
+        python = ["Tensor.f"]
+        kind = "composite""#,
+    );
+    assert!(files("flambeau-core", &t).unwrap_err().contains("Tensor::f comes from both"));
+}

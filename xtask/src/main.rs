@@ -1,0 +1,42 @@
+//! The project's own commands: `cargo xtask COMMAND [ARGUMENTS]`.
+
+mod codegen;
+mod schema;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// A command: takes the repository root and its own arguments, says whether all is well.
+type Command = fn(&Path, &[String]) -> Result<bool, String>;
+
+/// Name, one line of help, function.
+const COMMANDS: &[(&str, &str, Command)] = &[(
+    "codegen",
+    "write src/generated/ of every crate from its ops/*.toml; --check only compares",
+    codegen::run,
+)];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let name = args.first().map_or("", String::as_str);
+    let Some((_, _, command)) = COMMANDS.iter().find(|c| c.0 == name) else {
+        eprintln!("usage: cargo xtask COMMAND [ARGUMENTS]");
+        for (name, help, _) in COMMANDS {
+            eprintln!("  {name:<12} {help}");
+        }
+        return ExitCode::from(2);
+    };
+    match command(&root(), &args[1..]) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(e) => {
+            eprintln!("{name}: {e}");
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The operator table: `crates/*/ops/*.toml`.
+
+use crate::schema::Schema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How a row is implemented.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A scalar kernel that the iterator runs.
+    Pointwise,
+    /// A shape rule and a kernel.
+    Structured,
+    /// Shares its input's storage.
+    View,
+    /// A body over other operators.
+    Composite,
+    /// One function that allocates for itself.
+    Direct,
+}
+
+/// The verdict on a row's gradient.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Grad {
+    None,
+    Composite,
+    /// Input names (one, or several with commas) and their formulas.
+    Formulas(Vec<(Vec<String>, String)>),
+}
+
+/// A further short form.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Short {
+    pub name: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRow {
+    schema: String,
+    rust: Option<String>,
+    #[serde(default)]
+    python: Vec<String>,
+    #[serde(default)]
+    alias: Vec<String>,
+    kind: Kind,
+    doc: String,
+    #[serde(default)]
+    details: String,
+    #[serde(default)]
+    operand: Vec<String>,
+    #[serde(default)]
+    positional: Vec<String>,
+    #[serde(default)]
+    inplace: bool,
+    #[serde(default)]
+    inplace_by_hand: bool,
+    #[serde(default)]
+    out: bool,
+    #[serde(default)]
+    meta_fn: bool,
+    kernel: Option<String>,
+    #[serde(default)]
+    params: Vec<String>,
+    promote: Option<String>,
+    check: Option<String>,
+    label: Option<String>,
+    grad: Option<toml::Value>,
+    #[serde(default)]
+    diff_outputs: Vec<String>,
+    jvp: Option<String>,
+    #[serde(default)]
+    short: Vec<Short>,
+    /// `false`: the row has no generated ergonomic forms (they are written by hand, or their names are taken).
+    #[serde(default = "yes")]
+    ergonomic: bool,
+    /// For the test suites, which read the table themselves.
+    sample: Option<toml::Value>,
+}
+
+/// One operator.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub schema: Schema,
+    /// Rust name, not yet escaped where it is a keyword.
+    pub rust: String,
+    pub python: Vec<String>,
+    pub alias: Vec<String>,
+    pub kind: Kind,
+    pub doc: String,
+    pub details: String,
+    pub operand: Vec<String>,
+    pub positional: Vec<String>,
+    pub inplace: bool,
+    pub inplace_by_hand: bool,
+    pub out: bool,
+    pub meta_fn: bool,
+    pub kernel: Option<String>,
+    pub params: Vec<String>,
+    pub promote: String,
+    pub check: Option<String>,
+    pub label: String,
+    pub grad: Grad,
+    pub diff_outputs: Vec<String>,
+    pub jvp: Option<String>,
+    pub short: Vec<Short>,
+    pub ergonomic: bool,
+}
+
+/// One table file.
+#[derive(Clone, Debug)]
+pub struct Family {
+    pub name: String,
+    /// Its generated module: the name, unless that is taken.
+    pub module: String,
+    pub file: PathBuf,
+    pub rows: Vec<Row>,
+}
+
+/// One crate with tables.
+#[derive(Clone, Debug)]
+pub struct CrateTable {
+    /// Package name, which is also the folder's.
+    pub package: String,
+    pub dir: PathBuf,
+    pub families: Vec<Family>,
+}
+
+/// `max.dim` gives `max_dim`: what a row is called that gives no name.
+pub fn snake(s: &str) -> String {
+    let mut out = String::new();
+    for c in s.chars() {
+        if c.is_ascii_uppercase() {
+            if !out.is_empty() && !out.ends_with('_') {
+                out.push('_');
+            }
+            out.push(c.to_ascii_lowercase());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+fn grad(row: &RawRow, schema: &Schema) -> Result<Grad, String> {
+    match &row.grad {
+        None if row.kind == Kind::Composite => Ok(Grad::Composite),
+        None => Err("no gradient verdict: give `grad`".into()),
+        Some(toml::Value::String(s)) if s == "none" => Ok(Grad::None),
+        Some(toml::Value::String(s)) if s == "composite" => Ok(Grad::Composite),
+        Some(toml::Value::Table(t)) => {
+            let mut out = Vec::new();
+            for (k, v) in t {
+                let names: Vec<String> = k.split(',').map(|n| n.trim().to_string()).collect();
+                for n in &names {
+                    if !schema.args.iter().any(|a| a.name == *n && a.ty.is_tensor()) {
+                        return Err(format!("grad: `{n}` is no tensor argument"));
+                    }
+                }
+                let v = v.as_str().ok_or_else(|| format!("grad.{k} must be a string"))?;
+                out.push((names, v.to_string()));
+            }
+            Ok(Grad::Formulas(out))
+        }
+        Some(_) => Err("grad must be \"none\", \"composite\" or a table of formulas".into()),
+    }
+}
+
+fn row(raw: RawRow) -> Result<Row, String> {
+    let schema = Schema::parse(&raw.schema)?;
+    let grad = grad(&raw, &schema)?;
+    let has = |what: &str, names: &[String]| match names
+        .iter()
+        .find(|n| !schema.args.iter().any(|a| a.name == **n))
+    {
+        Some(n) => Err(format!("{what}: `{n}` is no argument")),
+        None => Ok(()),
+    };
+    has("operand", &raw.operand)?;
+    has("positional", &raw.positional)?;
+    has("params", &raw.params)?;
+    for s in &raw.short {
+        has("short", &s.args)?;
+        if let Some(n) =
+            s.args.iter().find(|n| schema.args.iter().any(|a| a.name == **n && a.default.is_none()))
+        {
+            return Err(format!(
+                "short: `{n}` is required and so in every form; list only defaulted arguments"
+            ));
+        }
+    }
+    if raw.kind == Kind::Pointwise {
+        if raw.kernel.is_none() {
+            return Err("a pointwise row needs `kernel`".into());
+        }
+        for a in &schema.args {
+            let used = a.ty.is_one_tensor() || raw.params.contains(&a.name) || raw.check.is_some();
+            if !used || (a.ty.is_tensor() && !a.ty.is_one_tensor()) {
+                return Err(format!("argument `{}` reaches no pointwise kernel", a.name));
+            }
+        }
+    } else if raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some() {
+        return Err("kernel, params and promote are for pointwise rows".into());
+    }
+    if schema.mutates() && (raw.inplace || raw.out || raw.kind != Kind::Direct) {
+        return Err("a schema that writes to its arguments is `direct`, without inplace and out".into());
+    }
+    if raw.inplace && raw.inplace_by_hand {
+        return Err("inplace and inplace_by_hand".into());
+    }
+    let tensor_result = schema.returns.len() == 1 && schema.returns[0].1.is_one_tensor();
+    let first = schema.args.first();
+    if (raw.inplace || raw.inplace_by_hand) && !(tensor_result && first.is_some_and(|a| a.ty.is_one_tensor()))
+    {
+        return Err("inplace needs one tensor result and a tensor as first argument".into());
+    }
+    if raw.out && !schema.returns.iter().all(|r| r.1.is_one_tensor()) {
+        return Err("out needs tensor results".into());
+    }
+    if raw.kind == Kind::View && (raw.inplace || raw.out) {
+        return Err("views have no generated in-place or out form".into());
+    }
+    if raw.meta_fn && raw.kind != Kind::Direct {
+        return Err("meta_fn is for direct rows".into());
+    }
+    for p in raw.python.iter().chain(&raw.alias) {
+        if !p.starts_with("torch.") && !p.starts_with("Tensor.") {
+            return Err(format!("python name `{p}` must begin with torch. or Tensor."));
+        }
+    }
+    if raw.alias.iter().any(|a| raw.python.contains(a)) {
+        return Err("an alias repeats a python name".into());
+    }
+    if let Some(d) = raw.diff_outputs.iter().find(|d| !schema.returns.iter().any(|r| r.0 == **d)) {
+        return Err(format!("diff_outputs: no result `{d}`"));
+    }
+    let _ = raw.sample;
+    let rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
+    Ok(Row {
+        label: raw.label.unwrap_or_else(|| format!("{rust}_cpu")),
+        rust,
+        schema,
+        python: raw.python,
+        alias: raw.alias,
+        kind: raw.kind,
+        doc: raw.doc,
+        details: raw.details,
+        operand: raw.operand,
+        positional: raw.positional,
+        inplace: raw.inplace,
+        inplace_by_hand: raw.inplace_by_hand,
+        out: raw.out,
+        meta_fn: raw.meta_fn,
+        kernel: raw.kernel,
+        params: raw.params,
+        promote: raw.promote.unwrap_or_else(|| "default".into()),
+        check: raw.check,
+        grad,
+        diff_outputs: raw.diff_outputs,
+        jvp: raw.jvp,
+        short: raw.short,
+        ergonomic: raw.ergonomic,
+    })
+}
+
+/// Parses one file's text.
+pub fn parse_family(file: &Path, text: &str) -> Result<Family, String> {
+    let at = |e: String| format!("{}: {e}", file.display());
+    let top: toml::Table = text.parse().map_err(|e: toml::de::Error| at(e.to_string()))?;
+    if let Some(k) = top.keys().find(|k| *k != "family" && *k != "op") {
+        return Err(at(format!("unknown key `{k}`")));
+    }
+    let name = top.get("family").and_then(|f| f.as_str()).ok_or_else(|| at("`family` is missing".into()))?;
+    let mut rows = Vec::new();
+    let empty = Vec::new();
+    let list = match top.get("op") {
+        Some(toml::Value::Array(a)) => a,
+        None => &empty,
+        Some(_) => return Err(at("`op` must be an array of tables".into())),
+    };
+    for (i, v) in list.iter().enumerate() {
+        let label =
+            v.get("schema").and_then(|s| s.as_str()).map_or_else(|| format!("row {i}"), str::to_string);
+        let raw = v.clone().try_into::<RawRow>().map_err(|e| e.to_string());
+        rows.push(raw.and_then(row).map_err(|e| at(format!("{label}: {}", e.trim_end())))?);
+    }
+    Ok(Family { name: name.to_string(), module: name.to_string(), file: file.to_path_buf(), rows })
+}
+
+/// Checks that names within a crate are unique.
+pub fn check_names(families: &[Family]) -> Result<(), String> {
+    let mut rust: BTreeMap<String, String> = BTreeMap::new();
+    let mut schemas: BTreeMap<String, String> = BTreeMap::new();
+    for f in families {
+        for r in &f.rows {
+            let here = format!("{} ({})", r.schema.full_name(), f.file.display());
+            if let Some(old) = rust.insert(r.rust.clone(), here.clone()) {
+                return Err(format!("rust name `{}` of {here} is taken by {old}: give `rust`", r.rust));
+            }
+            if let Some(old) = schemas.insert(r.schema.full_name(), here.clone()) {
+                return Err(format!("{here} is declared twice, before in {old}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn toml_files(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = Vec::new();
+    for e in std::fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))? {
+        let p = e.map_err(|e| e.to_string())?.path();
+        if p.extension().is_some_and(|x| x == "toml") {
+            files.push(p);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Reads all tables of the repository, crates and files in order of name.
+pub fn load(root: &Path) -> Result<Vec<CrateTable>, String> {
+    let crates = root.join("crates");
+    let mut dirs: Vec<PathBuf> = std::fs::read_dir(&crates)
+        .map_err(|e| format!("{}: {e}", crates.display()))?
+        .filter_map(|e| e.ok().map(|e| e.path()))
+        .filter(|p| p.join("ops").is_dir())
+        .collect();
+    dirs.sort();
+    let mut out = Vec::new();
+    for dir in dirs {
+        let package = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut families = Vec::new();
+        for file in toml_files(&dir.join("ops"))? {
+            let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+            let short = file.strip_prefix(root).unwrap_or(&file);
+            families.push(parse_family(short, &text)?);
+        }
+        families.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(w) = families.windows(2).find(|w| w[0].name == w[1].name) {
+            return Err(format!(
+                "family `{}` is in {} and {}",
+                w[0].name,
+                w[0].file.display(),
+                w[1].file.display()
+            ));
+        }
+        check_names(&families)?;
+        out.push(CrateTable { package, dir, families });
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rows: &str) -> Result<Family, String> {
+        parse_family(Path::new("ops/x.toml"), &format!("family = \"x\"\n{rows}"))
+    }
+
+    #[test]
+    fn unknown_keys_name_file_and_row() {
+        let e = parse("[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"view\"\ndoc = \"\"\ngrad = \"none\"\nnope = 1")
+            .unwrap_err();
+        assert!(e.contains("ops/x.toml") && e.contains("f(Tensor self)") && e.contains("nope"), "{e}");
+    }
+
+    #[test]
+    fn a_gradient_verdict_is_needed_except_for_composites() {
+        let row = |kind: &str| {
+            format!("[[op]]\nschema = \"f(Tensor self) -> Tensor\"\nkind = \"{kind}\"\ndoc = \"\"")
+        };
+        assert!(parse(&row("view")).unwrap_err().contains("gradient verdict"));
+        assert_eq!(parse(&row("composite")).unwrap().rows[0].grad, Grad::Composite);
+    }
+
+    #[test]
+    fn the_same_rust_name_twice_is_an_error() {
+        let row = |o: &str| {
+            format!("[[op]]\nschema = \"f.{o}(Tensor self) -> Tensor\"\nkind = \"composite\"\ndoc = \"\"\n")
+        };
+        let f = parse(&format!("{}{}", row("A"), row("B"))).unwrap();
+        assert!(check_names(&[f]).unwrap_err().contains("`f`"));
+    }
+}
