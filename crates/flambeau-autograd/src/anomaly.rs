@@ -73,8 +73,16 @@ fn remember(node: &Arc<dyn Node>) {
 
 /// The frames of a backtrace that are not this library's or the runtime's, innermost first.
 fn user_frames(text: &str) -> String {
-    const OURS: [&str; 8] =
-        ["flambeau_core::", "flambeau_autograd::", "flambeau_cpu::", "std::", "core::", "alloc::", "rust_begin", "__"];
+    const OURS: [&str; 8] = [
+        "flambeau_core::",
+        "flambeau_autograd::",
+        "flambeau_cpu::",
+        "std::",
+        "core::",
+        "alloc::",
+        "rust_begin",
+        "__",
+    ];
     let mut out = String::new();
     let mut lines = text.lines().peekable();
     let mut shown = 0;

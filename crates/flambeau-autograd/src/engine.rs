@@ -278,7 +278,11 @@ fn send(queue: &mut Queue, e: &Edge, g: Tensor, mode: Mode) -> Result<()> {
 }
 /// Nobody else sees the sum, and its elements do not overlap.
 fn can_add_in_place(sum: &Tensor, g: &Tensor) -> bool {
-    sum.dtype() == g.dtype() && sum.is_contiguous() && !sum.is_conj() && !sum.is_neg() && accumulate::is_sole_owner(sum)
+    sum.dtype() == g.dtype()
+        && sum.is_contiguous()
+        && !sum.is_conj()
+        && !sum.is_neg()
+        && accumulate::is_sole_owner(sum)
 }
 
 #[inline]
@@ -376,7 +380,9 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Vec<(Edge, Tens
             }
         }
         let e = state::grad_edge(t).ok_or_else(|| {
-            Error::autograd(format!("element {i} of tensors does not require grad and does not have a grad_fn"))
+            Error::autograd(format!(
+                "element {i} of tensors does not require grad and does not have a grad_fn"
+            ))
         })?;
         let mut g = match given {
             Some(g) => g,

@@ -120,11 +120,19 @@ pub fn zero_(a: &Tensor) -> Result<()> {
 }
 /// Another dtype.
 pub fn to_dtype(a: &Tensor, dtype: DType) -> Result<Tensor> {
-    if a.dtype() == dtype { Ok(a.clone()) } else { ops::to_copy(a, Some(dtype), None, None, None, false, None) }
+    if a.dtype() == dtype {
+        Ok(a.clone())
+    } else {
+        ops::to_copy(a, Some(dtype), None, None, None, false, None)
+    }
 }
 /// Another device.
 pub fn to_device(a: &Tensor, device: Device) -> Result<Tensor> {
-    if a.device() == device { Ok(a.clone()) } else { ops::to_copy(a, None, None, Some(device), None, false, None) }
+    if a.device() == device {
+        Ok(a.clone())
+    } else {
+        ops::to_copy(a, None, None, Some(device), None, false, None)
+    }
 }
 /// The same elements without history.
 pub fn detached(a: Tensor) -> Tensor {
@@ -234,4 +242,4 @@ pub fn unreduce(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool
     let shape: SizeVec = (0..sizes.len()).map(|i| if dims.contains(&i) { 1 } else { sizes[i] }).collect();
     reshape(grad, &shape)
 }
-pub use crate::derivatives::views::as_strided_backward;
+pub use crate::derivatives::views::Geometry;

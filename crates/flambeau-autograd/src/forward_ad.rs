@@ -207,7 +207,8 @@ pub fn set_tangent_inplace(t: &Tensor, new: Option<Tensor>) -> Result<()> {
             let whole = match tangent(base) {
                 Some(w) => w,
                 None => {
-                    let w = Tensor::empty_strided_raw(base.sizes(), base.strides(), base.dtype(), base.device())?;
+                    let w =
+                        Tensor::empty_strided_raw(base.sizes(), base.strides(), base.dtype(), base.device())?;
                     formula::zero_(&w)?;
                     put(base, w.clone());
                     w
@@ -221,7 +222,7 @@ pub fn set_tangent_inplace(t: &Tensor, new: Option<Tensor>) -> Result<()> {
             )?;
             formula::copy_(&part, &new)?;
             put(t, part);
-            Ok(())
+            Ok::<_, Error>(())
         })?,
     }
     Ok(())

@@ -31,7 +31,9 @@ pub fn check_inplace(t: &Tensor) -> Result<()> {
         }
     }
     if state::requires_grad(t) && state::is_leaf(t) {
-        return Err(Error::autograd("a leaf Variable that requires grad is being used in an in-place operation."));
+        return Err(Error::autograd(
+            "a leaf Variable that requires grad is being used in an in-place operation.",
+        ));
     }
     Ok(())
 }
@@ -50,7 +52,11 @@ fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
             format!("A view was created in no_grad mode and {what} modified inplace with grad mode enabled.")
         }
         (Some(e), _) => {
-            format!("Output {} of {} is a view and {what} modified inplace.", e.nr, short_name(&e.node().name()))
+            format!(
+                "Output {} of {} is a view and {what} modified inplace.",
+                e.nr,
+                short_name(&e.node().name())
+            )
         }
     };
     msg.push_str(match c {
@@ -155,7 +161,9 @@ impl Geometry {
             sizes: SizeVec::from_slice(t.sizes()),
             strides: SizeVec::from_slice(t.strides()),
             offset: t.storage_offset(),
-            same_dtype_as_base: t.view_base().is_none_or(|b| b.dtype() == t.dtype() && b.is_conj() == t.is_conj()),
+            same_dtype_as_base: t
+                .view_base()
+                .is_none_or(|b| b.dtype() == t.dtype() && b.is_conj() == t.is_conj()),
         }
     }
 }
@@ -189,9 +197,14 @@ impl Node for CopySlices {
         let whole = Tensor::zeros_raw(&[span_of(&self.base)], grad.dtype(), grad.device())?;
         let whole = formula::as_strided(&whole, &self.base.sizes, &self.base.strides, 0)?;
         formula::copy_(&whole, &grad)?;
-        let part =
-            formula::as_strided(&whole, &self.view.sizes, &self.view.strides, self.view.offset - self.base.offset)?;
-        let mut inner_grads: SmallVec<[Option<Tensor>; 2]> = SmallVec::from_elem(None, self.inner.header().outputs.len());
+        let part = formula::as_strided(
+            &whole,
+            &self.view.sizes,
+            &self.view.strides,
+            self.view.offset - self.base.offset,
+        )?;
+        let mut inner_grads: SmallVec<[Option<Tensor>; 2]> =
+            SmallVec::from_elem(None, self.inner.header().outputs.len());
         inner_grads[self.nr as usize] = Some(formula::clone(&part)?);
         let results = self.inner.apply(&self.inner, &mut inner_grads)?;
         for (i, r) in results.into_iter().enumerate() {
@@ -224,7 +237,11 @@ pub(crate) fn regenerate(t: &Tensor, base: &Tensor, own: Option<Edge>) -> Edge {
     let outputs = smallvec![OutputMeta::of(t)];
     let (view, base_geometry) = (Geometry::of(t), Geometry::of(base));
     let node = if c != Creation::Ordinary {
-        runtime::node(body_edges, outputs, Refused(forbidden_view(t, c, "its base or another view of its base has been")))
+        runtime::node(
+            body_edges,
+            outputs,
+            Refused(forbidden_view(t, c, "its base or another view of its base has been")),
+        )
     } else if !view.same_dtype_as_base {
         runtime::node(
             body_edges,
@@ -256,7 +273,7 @@ impl Backward for AsStridedOfBase {
     const NAME: &'static str = "AsStridedBackward0";
     fn apply(&self, _cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(smallvec![None]) };
-        let g = formula::as_strided_backward(
+        let g = crate::derivatives::views::as_strided_grad(
             grad,
             (&self.base.sizes, &self.base.strides, self.base.offset),
             (&self.view.sizes, &self.view.strides, self.view.offset),

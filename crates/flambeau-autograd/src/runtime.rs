@@ -62,16 +62,17 @@
 //!   `rt::elementwise_jvp(tangent, |grad| formula)` does the conjugations.
 
 use crate::anomaly;
-use crate::state;
 pub use crate::forward_ad::{
     any_tangent, dual_active, elementwise_jvp, jvp, set_tangent, set_tangent_inplace, sum_tangents, tangent,
     tangent_or_zeros,
 };
 pub use crate::grad_mode::is_grad_enabled;
 pub use crate::inplace::{
-    check_inplace, check_out, rebase, rebase_none, record_view, record_views, view_unrecorded, views_unrecorded,
+    check_inplace, check_out, rebase, rebase_none, record_view, record_views, view_unrecorded,
+    views_unrecorded,
 };
 pub use crate::saved::{Saved, SavedList, SavedOpt};
+use crate::state;
 pub use crate::state::{grad_edge, requires_grad};
 use flambeau_core::dispatch::{ExcludeGuard, Key};
 use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};

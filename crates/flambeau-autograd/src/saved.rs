@@ -23,9 +23,16 @@ enum Packed {
     /// No wanted formula uses it.
     Absent,
     Released,
-    Input { tensor: Tensor, version: u32 },
+    Input {
+        tensor: Tensor,
+        version: u32,
+    },
     /// An output of the node itself: without its history, else node and tensor would hold each other.
-    Output { alias: Tensor, version: u32, nr: u32 },
+    Output {
+        alias: Tensor,
+        version: u32,
+        nr: u32,
+    },
     Hooked(Box<Hooked>),
 }
 struct Hooked {
@@ -119,9 +126,10 @@ impl Saved {
                 self.unpack_hooked(cx)
             }
             Packed::Released => Err(second_time(cx)),
-            Packed::Absent => {
-                Err(Error::autograd(format!("{} did not save '{name}': no gradient wanted it", cx.this.name())))
-            }
+            Packed::Absent => Err(Error::autograd(format!(
+                "{} did not save '{name}': no gradient wanted it",
+                cx.this.name()
+            ))),
         }
     }
     /// Frees the tensor.
@@ -365,7 +373,8 @@ pub fn save_on_cpu() -> SavedTensorsHooksGuard {
     saved_tensors_hooks(
         Arc::new(|t| {
             let device = t.device();
-            let copy = if device == Device::Cpu { formula::clone(t)? } else { formula::to_device(t, Device::Cpu)? };
+            let copy =
+                if device == Device::Cpu { formula::clone(t)? } else { formula::to_device(t, Device::Cpu)? };
             Ok(Box::new((device, copy)) as PackedValue)
         }),
         Arc::new(|v| {

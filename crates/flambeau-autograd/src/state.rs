@@ -158,7 +158,8 @@ fn has_history(t: &Tensor) -> bool {
 /// Part of a graph: a leaf that requires a gradient, or computed from one.
 #[inline]
 pub fn requires_grad(t: &Tensor) -> bool {
-    t.key_set().has(Key::Autograd) && (get(t).is_some_and(|s| s.requires.load(Ordering::Acquire)) || has_history(t))
+    t.key_set().has(Key::Autograd)
+        && (get(t).is_some_and(|s| s.requires.load(Ordering::Acquire)) || has_history(t))
 }
 
 /// Where the gradient of `t` goes: its history, or the accumulation node of a leaf that requires a gradient.

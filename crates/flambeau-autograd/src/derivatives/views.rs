@@ -86,7 +86,13 @@ pub fn unbind_backward(grads: &[Option<Tensor>], sizes: &[i64], dtype: DType, di
     gathered(grads, sizes, dtype, |w, i| select(w, d, i as i64))
 }
 /// `split`
-pub fn split_backward(grads: &[Option<Tensor>], sizes: &[i64], dtype: DType, size: i64, dim: i64) -> Result<Tensor> {
+pub fn split_backward(
+    grads: &[Option<Tensor>],
+    sizes: &[i64],
+    dtype: DType,
+    size: i64,
+    dim: i64,
+) -> Result<Tensor> {
     let d = geometry::wrap_dim(dim, sizes.len())?;
     gathered(grads, sizes, dtype, |w, i| {
         let start = size * i as i64;
@@ -138,9 +144,20 @@ fn may_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     false
 }
 
-/// `as_strided`: both geometries are (sizes, strides, offset) in the same storage. Elements that a view reads twice get
-/// the sum; where the source itself reads memory twice, each reading gets its share.
+/// `as_strided`
 pub fn as_strided_backward(
+    grad: &Tensor,
+    source: &Geometry,
+    sizes: &[i64],
+    strides: &[i64],
+    offset: Option<i64>,
+) -> Result<Tensor> {
+    let source = (&source.sizes[..], &source.strides[..], source.offset);
+    as_strided_grad(grad, source, (sizes, strides, offset.unwrap_or(source.2)))
+}
+/// The gradient of a source of which a view was taken: both geometries are (sizes, strides, offset) in the same storage. Elements that a view reads twice get
+/// the sum; where the source itself reads memory twice, each reading gets its share.
+pub fn as_strided_grad(
     grad: &Tensor,
     source: (&[i64], &[i64], i64),
     view: (&[i64], &[i64], i64),
