@@ -19,9 +19,21 @@
 
 pub mod cache;
 pub mod cast;
+//! | [`matmul`] | matrix products, batched, strided; dot |
+//! | [`conv`] | convolutions and their gradients |
+//! | [`pool`] | max, average and adaptive pooling |
+//! | [`batch_norm`] | batch and group normalisation |
+//! | [`loss`] | negative log likelihood, cross-entropy |
+//! | [`optim`] | steps of SGD, Adam, AdamW |
+
+pub mod batch_norm;
+pub mod conv;
 pub mod dtype;
 pub mod index;
 pub mod isa;
+pub mod loss;
+pub mod matmul;
+pub mod optim;
 pub mod parallel;
 pub mod pointwise;
 pub mod real;
@@ -31,5 +43,7 @@ pub mod vmath;
 pub mod scan;
 pub mod softmax;
 pub mod sort;
+pub mod pool;
+mod scratch;
 
 pub use dtype::{B8, DType, Element};

@@ -313,7 +313,7 @@ fn options(c: &CrateTable) -> String {
     );
     for row in c.families.iter().flat_map(|f| &f.rows) {
         let Some(name) = options_ty(row).filter(|n| n != "TensorOptions") else { continue };
-        if row.python.is_empty() {
+        if row.python.is_empty() || !row.ergonomic {
             continue;
         }
         let factory = is_factory(row);
@@ -389,7 +389,9 @@ fn results(c: &CrateTable) -> Result<String, String> {
         String::from("//! Results with names.\n\n#[allow(unused_imports)]\nuse super::prelude::*;\n\n");
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in c.families.iter().flat_map(|f| &f.rows) {
-        let Some(name) = result_name(row).filter(|_| !row.python.is_empty()) else { continue };
+        let Some(name) = result_name(row).filter(|_| row.ergonomic && !row.python.is_empty()) else {
+            continue;
+        };
         let names: Vec<String> = row.schema.returns.iter().map(|r| ident(&r.0)).collect();
         if let Some(old) = seen.get(&name) {
             if *old != names {

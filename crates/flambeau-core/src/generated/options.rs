@@ -5,28 +5,6 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
-/// Keyword arguments of `torch.clone`.
-#[derive(Clone, Debug)]
-pub struct CloneOptions {
-    pub(super) memory_format: Option<MemoryFormat>,
-}
-impl Default for CloneOptions {
-    fn default() -> Self {
-        CloneOptions { memory_format: None }
-    }
-}
-impl CloneOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Sets `memory_format` (default `None`).
-    pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
-        self.memory_format = Some(memory_format);
-        self
-    }
-}
-
 /// Keyword arguments of `Tensor.copy_`.
 #[derive(Clone, Debug)]
 pub struct CopyInplaceOptions {
@@ -46,45 +24,6 @@ impl CopyInplaceOptions {
     pub fn non_blocking(mut self, non_blocking: bool) -> Self {
         self.non_blocking = non_blocking;
         self
-    }
-}
-
-/// Keyword arguments of `Tensor.to`.
-#[derive(Clone, Debug)]
-pub struct ToOptions {
-    pub(super) non_blocking: bool,
-    pub(super) copy: bool,
-    pub(super) tensor: TensorOptions,
-}
-impl Default for ToOptions {
-    fn default() -> Self {
-        ToOptions { non_blocking: false, copy: false, tensor: TensorOptions::default() }
-    }
-}
-impl ToOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Sets `non_blocking` (default `false`).
-    pub fn non_blocking(mut self, non_blocking: bool) -> Self {
-        self.non_blocking = non_blocking;
-        self
-    }
-    /// Sets `copy` (default `false`).
-    pub fn copy(mut self, copy: bool) -> Self {
-        self.copy = copy;
-        self
-    }
-    /// Dtype, device and the like of the result.
-    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
-        self.tensor = options.into();
-        self
-    }
-}
-impl<T: Into<TensorOptions>> From<T> for ToOptions {
-    fn from(o: T) -> Self {
-        Self::new().options(o)
     }
 }
 
