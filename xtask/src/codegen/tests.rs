@@ -50,7 +50,7 @@ fn pointwise() {
         &t,
         "methods.rs",
         &[
-            "pub fn add(&self, other: impl Operand) -> Tensor {\nexpect(ops::add(self, &*expect(other.operand()), Scalar::Int(1)))",
+            "pub fn add(&self, other: impl Operand) -> Tensor {\nlet other = expect(other.operand());\nexpect(ops::add(self, &other, Scalar::Int(1)))",
             "pub fn add_with_(&self, other: impl Operand, o: AddOptions) -> &Self",
             "#[doc(alias = \"torch.Tensor.add_\")]",
         ],
