@@ -60,7 +60,9 @@ fn dispatch_speed() {
         println!("{name} {:.1} ns", best * 1e9);
     };
     time("add_1", &mut || drop(std::hint::black_box(&a + &b)));
-    time("add_", &mut || { a.add_(&b); });
+    time("add_", &mut || {
+        a.add_(&b);
+    });
     time("view", &mut || drop(std::hint::black_box(x.view([8, 128]))));
     time("transpose", &mut || drop(std::hint::black_box(x.transpose(0, 1))));
 }

@@ -562,7 +562,7 @@ fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(
                     _ => return Err("auto_elementwise takes no lists".into()),
                 };
                 let _ = writeln!(tangents, "let t{} = {get};", at[0]);
-                sums.push(format!("t{}.map(|t| rt::elementwise_jvp(&t, |grad| {text})).transpose()?", at[0]));
+                sums.push(format!("rt::elementwise_jvp(t{}, |grad| {text})?", at[0]));
                 ids.extend(idents(text));
             }
             let _ = writeln!(

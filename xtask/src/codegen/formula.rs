@@ -72,6 +72,7 @@ impl Save {
                 let one = match *what {
                     "sizes" | "strides" => "SizeVec",
                     "dtype" => "DType",
+                    "geometry" => "Geometry",
                     _ => "Device",
                 };
                 if arg.ty.list.is_some() { format!("Vec<{one}>") } else { one.into() }
@@ -89,12 +90,10 @@ impl Save {
             Save::Value(a) => own(a.ty, n),
             Save::Meta { arg, what } => {
                 let copied = matches!(*what, "sizes" | "strides");
-                let of = |t: &str| {
-                    if copied {
-                        format!("SizeVec::from_slice({t}.{what}())")
-                    } else {
-                        format!("{t}.{what}()")
-                    }
+                let of = |t: &str| match *what {
+                    "geometry" => format!("Geometry::of({t})"),
+                    _ if copied => format!("SizeVec::from_slice({t}.{what}())"),
+                    _ => format!("{t}.{what}()"),
                 };
                 let a = arg_ident(&arg.name);
                 if arg.ty.list.is_some() {
@@ -109,6 +108,7 @@ impl Save {
     /// The name's value in the wrapper itself, where nothing is saved.
     pub fn direct(&self) -> String {
         match self {
+            Save::Meta { what: "geometry", .. } => format!("&{}", self.input("", None)),
             Save::Meta { arg, what } if arg.ty.list.is_none() => format!("{}.{what}()", arg_ident(&arg.name)),
             Save::Meta { .. } => {
                 format!("&{}[..]", self.input("", None).replace(".collect()", ".collect::<Vec<_>>()"))
@@ -126,6 +126,7 @@ impl Save {
             Save::Meta { arg, what } if arg.ty.list.is_some() || matches!(*what, "sizes" | "strides") => {
                 format!("&{place}[..]")
             }
+            Save::Meta { what: "geometry", .. } => format!("&{place}"),
             _ => place,
         }
     }
@@ -195,7 +196,8 @@ impl<'a> Scope<'a> {
             }
             if a.ty.is_tensor()
                 && let Some(what) = name.strip_prefix(a.name.as_str()).and_then(|s| s.strip_prefix('_'))
-                && let Some(what) = ["sizes", "strides", "dtype", "device"].into_iter().find(|w| *w == what)
+                && let Some(what) =
+                    ["sizes", "strides", "dtype", "device", "geometry"].into_iter().find(|w| *w == what)
             {
                 if a.ty.opt || a.ty.opt_elem {
                     return Err(format!("`{name}`: the tensor may be absent"));
@@ -205,6 +207,9 @@ impl<'a> Scope<'a> {
         }
         let Some(rest) = name.strip_prefix("result") else { return Ok(None) };
         let n = self.row.schema.returns.len();
+        if !rest.bytes().all(|c| c.is_ascii_digit()) {
+            return Ok(None);
+        }
         let index = match (rest, n) {
             ("", 1) => 0,
             (i, 2..) if i.parse::<usize>().is_ok_and(|i| i < n) => i.parse().unwrap_or(0),

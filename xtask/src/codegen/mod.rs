@@ -84,7 +84,7 @@ const CORE: &str = "flambeau-core";
 /// of the autograd crate from there.
 fn derivative_uses(family: &str, home: &Path, engine: &str) -> String {
     let mut s = format!(
-        "use {engine}::formula::*;\nuse {engine}::runtime::{{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt}};\n\
+        "use {engine}::derivatives::views::Geometry;\nuse {engine}::formula::*;\nuse {engine}::runtime::{{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt}};\n\
          use flambeau_core::dispatch::Key;\nuse flambeau_core::geometry::SizeVec;\n\
          use flambeau_core::{{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor}};\n"
     );

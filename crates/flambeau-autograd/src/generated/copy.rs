@@ -5,6 +5,8 @@
 #![allow(unused_imports, unused_variables)]
 
 use super::{no_forward, ok};
+use crate::derivatives::copy::*;
+use crate::derivatives::views::Geometry;
 use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;

@@ -5,6 +5,8 @@
 #![allow(unused_imports, unused_variables)]
 
 use super::{no_forward, ok};
+use crate::derivatives::pointwise::*;
+use crate::derivatives::views::Geometry;
 use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
@@ -68,8 +70,8 @@ fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor>
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| Ok(grad.clone()))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| mul_scalar(grad, alpha.conj()))).transpose()?,
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, alpha.conj()))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -96,8 +98,8 @@ fn add_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| Ok(grad.clone()))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| mul_scalar(grad, alpha.conj()))).transpose()?,
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, alpha.conj()))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -136,8 +138,8 @@ fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor>
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| Ok(grad.clone()))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| mul_scalar(grad, -alpha.conj()))).transpose()?,
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, -alpha.conj()))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -164,8 +166,8 @@ fn sub_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| Ok(grad.clone()))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| mul_scalar(grad, -alpha.conj()))).transpose()?,
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, -alpha.conj()))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -221,8 +223,8 @@ fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| mul(grad, &conj(other)?))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| mul(grad, &conj(self_)?))).transpose()?,
+                rt::elementwise_jvp(t0, |grad| mul(grad, &conj(other)?))?,
+                rt::elementwise_jvp(t1, |grad| mul(grad, &conj(self_)?))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -253,8 +255,8 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
             let t1 = rt::tangent(other);
             let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| mul(grad, &conj(other)?))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| mul(grad, &conj(self_)?))).transpose()?,
+                rt::elementwise_jvp(t0, |grad| mul(grad, &conj(other)?))?,
+                rt::elementwise_jvp(t1, |grad| mul(grad, &conj(self_)?))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -309,9 +311,8 @@ fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             let t1 = rt::tangent(other);
             let result = &out;
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| div(grad, &conj(other)?))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| neg(&mul(grad, &conj(&div(result, other)?)?)?)))
-                    .transpose()?,
+                rt::elementwise_jvp(t0, |grad| div(grad, &conj(other)?))?,
+                rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &conj(&div(result, other)?)?)?))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -340,9 +341,8 @@ fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
             let t1 = rt::tangent(other);
             let result = self_;
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| div(grad, &conj(other)?))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| neg(&mul(grad, &conj(&div(result, other)?)?)?)))
-                    .transpose()?,
+                rt::elementwise_jvp(t0, |grad| div(grad, &conj(other)?))?,
+                rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &conj(&div(result, other)?)?)?))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -375,7 +375,7 @@ fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([t0.map(|t| rt::elementwise_jvp(&t, |grad| neg(grad))).transpose()?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(grad))?])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -399,7 +399,7 @@ fn neg_inplace_autograd(self_: &Tensor) -> Result<()> {
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([t0.map(|t| rt::elementwise_jvp(&t, |grad| neg(grad))).transpose()?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(grad))?])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
@@ -438,9 +438,7 @@ fn exp_autograd(self_: &Tensor) -> Result<Tensor> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let result = &out;
-            rt::sum_tangents([t0
-                .map(|t| rt::elementwise_jvp(&t, |grad| mul(grad, &conj(result)?)))
-                .transpose()?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &conj(result)?))?])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -465,9 +463,7 @@ fn exp_inplace_autograd(self_: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let result = self_;
-            rt::sum_tangents([t0
-                .map(|t| rt::elementwise_jvp(&t, |grad| mul(grad, &conj(result)?)))
-                .transpose()?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &conj(result)?))?])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
@@ -509,9 +505,9 @@ fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([t0
-                .map(|t| rt::elementwise_jvp(&t, |grad| softplus_backward(grad, self_, beta, threshold)))
-                .transpose()?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                softplus_backward(grad, self_, beta, threshold)
+            })?])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -577,8 +573,8 @@ fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                t0.map(|t| rt::elementwise_jvp(&t, |grad| where_grad(grad, condition, true))).transpose()?,
-                t1.map(|t| rt::elementwise_jvp(&t, |grad| where_grad(grad, condition, false))).transpose()?,
+                rt::elementwise_jvp(t0, |grad| where_grad(grad, condition, true))?,
+                rt::elementwise_jvp(t1, |grad| where_grad(grad, condition, false))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;

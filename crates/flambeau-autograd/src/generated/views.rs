@@ -5,6 +5,8 @@
 #![allow(unused_imports, unused_variables)]
 
 use super::{no_forward, ok};
+use crate::derivatives::views::Geometry;
+use crate::derivatives::views::*;
 use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
@@ -73,6 +75,7 @@ fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 
 /// Node of `as_strided`.
 pub struct AsStridedBackward {
+    self_geometry: Geometry,
     size: Vec<i64>,
     storage_offset: Option<i64>,
     stride: Vec<i64>,
@@ -81,6 +84,7 @@ impl Backward for AsStridedBackward {
     const NAME: &'static str = "AsStridedBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let self_geometry = &self.self_geometry;
         let size = &self.size[..];
         let storage_offset = self.storage_offset;
         let stride = &self.stride[..];
@@ -98,7 +102,12 @@ fn as_strided_autograd(
     let out = rt::below(|| ops::as_strided(self_, size, stride, storage_offset))?;
     if rec {
         let edges = Edges::new().tensor(self_);
-        let body = AsStridedBackward { size: size.to_vec(), storage_offset, stride: stride.to_vec() };
+        let body = AsStridedBackward {
+            self_geometry: Geometry::of(self_),
+            size: size.to_vec(),
+            storage_offset,
+            stride: stride.to_vec(),
+        };
         rt::record_view(self_, &out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
