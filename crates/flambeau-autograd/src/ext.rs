@@ -5,6 +5,7 @@ use crate::engine;
 use crate::forward_ad;
 use crate::hooks::{self, RemovableHandle};
 use crate::state;
+use flambeau_core::dispatch::CrateReg;
 use flambeau_core::ergonomic::expect;
 use flambeau_core::graph::{self, Edge, Engine, Node, TensorHook};
 use flambeau_core::{Error, Result, Tensor};
@@ -28,9 +29,13 @@ pub static ENGINE: Engine = Engine {
     detach_: state::detach_,
     rebased_edge: state::history,
 };
-pub(crate) fn install() {
+fn install() {
     graph::set_engine(&ENGINE);
 }
+/// What this crate brings to core: the engine and the derivatives of core's operators.
+pub static REG: CrateReg = CrateReg { name: "flambeau-autograd", ops: &[], fills: &[install, crate::generated::fill] };
+#[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
+static LINKED: &CrateReg = &REG;
 
 /// One step of the gradient graph, as `grad_fn` gives it.
 #[derive(Clone)]

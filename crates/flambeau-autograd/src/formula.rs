@@ -30,6 +30,10 @@ pub fn neg(a: &Tensor) -> Result<Tensor> {
 pub fn exp(a: &Tensor) -> Result<Tensor> {
     ops::exp(a)
 }
+/// A number as a tensor that type promotion treats as a number.
+pub fn number(s: impl Into<Scalar>) -> Result<Tensor> {
+    wrapped_number(s.into())
+}
 /// `a + s`
 pub fn add_scalar(a: &Tensor, s: impl Into<Scalar>) -> Result<Tensor> {
     ops::add(a, &wrapped_number(s.into())?, ONE)
@@ -80,11 +84,11 @@ pub fn where_(mask: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 }
 /// `a` where `mask`, else 0.
 pub fn masked(mask: &Tensor, a: &Tensor) -> Result<Tensor> {
-    ops::where_(mask, a, &wrapped_number(Scalar::Int(0))?)
+    ops::where_(mask, a, &number(0)?)
 }
 /// `a` where not `mask`, else 0.
 pub fn masked_not(mask: &Tensor, a: &Tensor) -> Result<Tensor> {
-    ops::where_(mask, &wrapped_number(Scalar::Int(0))?, a)
+    ops::where_(mask, &number(0)?, a)
 }
 
 /// Zeros of the same sizes, dtype and device.

@@ -24,6 +24,8 @@ pub mod forward_ad;
 pub mod function;
 pub mod functional;
 pub mod grad_mode;
+#[rustfmt::skip]
+pub mod generated;
 pub mod gradcheck;
 mod hooks;
 mod inplace;
