@@ -393,7 +393,7 @@ fn results(c: &CrateTable) -> Result<String, String> {
         let Some(name) = result_name(row).filter(|_| row.ergonomic && !row.python.is_empty()) else {
             continue;
         };
-        let names: Vec<String> = row.schema.returns.iter().map(|r| ident(&r.0)).collect();
+        let names: Vec<String> = row.schema.returns.iter().map(|r| arg_ident(&r.0)).collect();
         if let Some(old) = seen.get(&name) {
             if *old != names {
                 return Err(format!(

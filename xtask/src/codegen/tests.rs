@@ -211,7 +211,7 @@ fn derivatives_of_lists_views_and_several_results() {
     for w in [
         "tensors_sizes: Vec<SizeVec>",
         "tensors_len: usize",
-        "if cx.need_any(0..0 + self.tensors_len) { cat_backward(grad, tensors_sizes, dim, need)? } else { vec![None; self.tensors_len] }",
+        "if cx.need_any(0..self.tensors_len) { cat_backward(grad, tensors_sizes, dim, need)? } else { vec![None; self.tensors_len] }",
         "if cx.need(self.tensors_len)",
         "out.extend(g0);\nout.push(g1);",
         "Edges::new().list(tensors).opt(w)",
