@@ -50,3 +50,11 @@ pub fn sinc_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
     let slope = div(&sub(&mul(&px, &ops::cos(&px)?)?, &ops::sin(&px)?)?, &below)?;
     masked_not(&is_zero(&below)?, &chain(grad, Ok(slope))?)
 }
+/// Real part of a gradient.
+pub fn real_part(grad: &Tensor) -> Result<Tensor> {
+    real(grad)
+}
+/// Imaginary part of a gradient, 0 of a real one.
+pub fn imag_part(grad: &Tensor) -> Result<Tensor> {
+    if grad.dtype().is_complex() { ops::imag(grad) } else { zeros_like(grad) }
+}
