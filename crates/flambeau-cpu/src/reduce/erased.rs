@@ -16,9 +16,11 @@ pub fn sum(x: Any, g: Geo, out: AnyMut) -> Option<()> {
     if own {
         return erased!(x, T in [BOOL, WORD, HALF, FLOAT] => simple::sum::<T>(x.get(), g, out.get()));
     }
-    through(x, out, |x, out| {
-        erased!(x, T in [LONG, FLOAT, COMPLEX], same(out) => simple::sum::<T>(x.get(), g, out.get()))
-    })
+    through(
+        x,
+        out,
+        |x, out| erased!(x, T in [LONG, FLOAT, COMPLEX], same(out) => simple::sum::<T>(x.get(), g, out.get())),
+    )
 }
 /// [`simple::nansum`] of bool, integers, floats and complex numbers.
 pub fn nansum(x: Any, g: Geo, out: AnyMut) -> Option<()> {
@@ -32,9 +34,11 @@ pub fn nansum(x: Any, g: Geo, out: AnyMut) -> Option<()> {
 }
 /// [`simple::prod`] of bool, integers, floats and complex numbers.
 pub fn prod(x: Any, g: Geo, out: AnyMut) -> Option<()> {
-    through(x, out, |x, out| {
-        erased!(x, T in [LONG, FLOAT, COMPLEX], same(out) => simple::prod::<T>(x.get(), g, out.get()))
-    })
+    through(
+        x,
+        out,
+        |x, out| erased!(x, T in [LONG, FLOAT, COMPLEX], same(out) => simple::prod::<T>(x.get(), g, out.get())),
+    )
 }
 /// [`simple::mean`] of floats and complex numbers.
 pub fn mean(x: Any, g: Geo, out: AnyMut) -> Option<()> {
@@ -44,9 +48,11 @@ pub fn mean(x: Any, g: Geo, out: AnyMut) -> Option<()> {
     if !x.dtype().is_floating() && !x.dtype().is_complex() {
         return None;
     }
-    through(x, out, |x, out| {
-        erased!(x, T in [FLOAT, COMPLEX], same(out) => simple::mean::<T>(x.get(), g, out.get()))
-    })
+    through(
+        x,
+        out,
+        |x, out| erased!(x, T in [FLOAT, COMPLEX], same(out) => simple::mean::<T>(x.get(), g, out.get())),
+    )
 }
 /// [`simple::sum_squares`].
 pub fn sum_squares(x: Any, g: Geo, out: &mut [f64]) -> Option<()> {
@@ -82,9 +88,11 @@ pub fn aminmax(x: Any, g: Geo, min: AnyMut, max: AnyMut) -> Option<()> {
         return None;
     }
     through(x, min, |x, min| {
-        erase::out(max, x.dtype(), |max| {
-            erased!(x, T in [LONG, FLOAT] => simple::aminmax::<T>(x.get(), g, min.get(), max.get()))
-        })
+        erase::out(
+            max,
+            x.dtype(),
+            |max| erased!(x, T in [LONG, FLOAT] => simple::aminmax::<T>(x.get(), g, min.get(), max.get())),
+        )
     })
 }
 
@@ -226,14 +234,7 @@ pub fn std(x: Any, g: Geo, correction: f64, out: AnyMut) -> Option<()> {
     put_real(rows(x, g, correction)?.into_iter().map(|m| m.2.sqrt()), out)
 }
 /// Variance (or its root, with `root`) in the real dtype and mean in the dtype of `x`, for floats and complex numbers.
-pub fn var_mean(
-    x: Any,
-    g: Geo,
-    correction: f64,
-    root: bool,
-    var: AnyMut,
-    mean: AnyMut,
-) -> Option<()> {
+pub fn var_mean(x: Any, g: Geo, correction: f64, root: bool, var: AnyMut, mean: AnyMut) -> Option<()> {
     if var.dtype() != x.dtype().to_real() || mean.dtype() != x.dtype() {
         return None;
     }
@@ -267,9 +268,11 @@ pub fn norm(x: Any, g: Geo, p: f64, out: AnyMut) -> Option<()> {
     }
     let x = Wide::of(x);
     let x = x.any();
-    erase::out(out, x.dtype().to_real(), |out| {
-        erased!(x, T in [FLOAT, COMPLEX] => norms::norm::<T>(x.get(), g, p, out.get()))
-    })
+    erase::out(
+        out,
+        x.dtype().to_real(),
+        |out| erased!(x, T in [FLOAT, COMPLEX] => norms::norm::<T>(x.get(), g, p, out.get())),
+    )
 }
 /// [`norms::logsumexp`] of floats.
 pub fn logsumexp(x: Any, g: Geo, out: AnyMut) -> Option<()> {
