@@ -42,7 +42,7 @@ pub fn emit(f: &Family, ops: &str, objects: &str, uses: &str) -> Result<Option<S
         return Ok(None);
     }
     Ok(Some(format!(
-        "//! Derivatives of the family `{}`.\n\n#![allow(unused_imports, unused_variables)]\n\n{uses}\
+        "//! Derivatives of the family `{}`.\n\n#![allow(unused_imports, unused_variables, clippy::redundant_closure)]\n\n{uses}\
          use super::{{no_forward, ok}};\nuse {objects}::{} as o;\nuse {ops} as ops;\n\n\
          /// Fills the operators' autograd slots.\npub fn fill() {{\n{fill}}}\n\n{out}",
         f.name, f.module
@@ -109,6 +109,7 @@ impl<'a> Diff<'a> {
             // a node with one input exists only where that input wants a gradient
             _ if self.edges.len() == 1 => "true".into(),
             None => format!("{call}({p})"),
+            Some(_) if p == "0" => format!("{call}_any(0..{})", len(self.edges[i])),
             Some(_) => format!("{call}_any({p}..{p} + {})", len(self.edges[i])),
         }
     }
@@ -468,7 +469,7 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
     if old {
         let _ = writeln!(
             out,
-            "let old = if rt::dual_active() {{ Some(rt::below(|| ops::clone({w}, None))?) }} else {{ None }};"
+            "let old = if rt::dual_active() {{ Some(rt::below(|| flambeau_core::ops::clone({w}, None))?) }} else {{ None }};"
         );
     }
     let _ = writeln!(out, "{call}?;");
@@ -582,14 +583,14 @@ fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(
                     args.push(n);
                     continue;
                 }
-                let t = format!("{}_t", a.name);
+                let t = format!("{}_t", a.name.to_ascii_lowercase());
                 args.push(tangent(&mut lets, a, &t));
             }
             let plain = Form { row, mode: Mode::Plain };
             let call = format!("ops::{}({})", plain.ident(), args.join(", "));
             let call = if row.schema.mutates() {
                 // the operator writes to a copy of the tangent
-                let _ = writeln!(lets, "let self_t = ops::clone(&self_t, None)?;");
+                let _ = writeln!(lets, "let self_t = flambeau_core::ops::clone(&self_t, None)?;");
                 format!("{call}?;\nOk(Some(self_t))")
             } else {
                 format!("{call}.map(Some)")
@@ -611,7 +612,7 @@ fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(
             let ids = idents(e);
             let mut lets = String::new();
             for a in &d.edges {
-                let t = format!("{}_t", a.name);
+                let t = format!("{}_t", a.name.to_ascii_lowercase());
                 if ids.contains(&t) {
                     let expr = tangent(&mut lets, a, &format!("{t}_"));
                     let _ = writeln!(lets, "let {t} = {expr};");

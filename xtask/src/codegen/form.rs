@@ -159,9 +159,9 @@ impl<'a> Form<'a> {
     }
 }
 
-/// A schema argument's Rust name.
+/// A schema argument's Rust name; matrices lose their capitals (`A`, `LU`).
 pub fn arg_ident(s: &str) -> String {
-    ident(s)
+    ident(&s.to_ascii_lowercase())
 }
 
 /// Arguments that are the common options of factories.

@@ -195,7 +195,8 @@ impl<'a> Scope<'a> {
                 }));
             }
             if a.ty.is_tensor()
-                && let Some(what) = name.strip_prefix(a.name.as_str()).and_then(|s| s.strip_prefix('_'))
+                && let Some(what) =
+                    name.strip_prefix(a.name.to_ascii_lowercase().as_str()).and_then(|s| s.strip_prefix('_'))
                 && let Some(what) =
                     ["sizes", "strides", "dtype", "device", "geometry"].into_iter().find(|w| *w == what)
             {

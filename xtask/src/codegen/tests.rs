@@ -50,7 +50,7 @@ fn pointwise() {
         &t,
         "methods.rs",
         &[
-            "pub fn add(&self, other: impl Operand) -> Tensor {\nexpect(ops::add(self, &*expect(other.operand()), Scalar::Int(1)))",
+            "pub fn add(&self, other: impl Operand) -> Tensor {\nlet other = expect(other.operand());\nexpect(ops::add(self, &other, Scalar::Int(1)))",
             "pub fn add_with_(&self, other: impl Operand, o: AddOptions) -> &Self",
             "#[doc(alias = \"torch.Tensor.add_\")]",
         ],
@@ -211,7 +211,7 @@ fn derivatives_of_lists_views_and_several_results() {
     for w in [
         "tensors_sizes: Vec<SizeVec>",
         "tensors_len: usize",
-        "if cx.need_any(0..0 + self.tensors_len) { cat_backward(grad, tensors_sizes, dim, need)? } else { vec![None; self.tensors_len] }",
+        "if cx.need_any(0..self.tensors_len) { cat_backward(grad, tensors_sizes, dim, need)? } else { vec![None; self.tensors_len] }",
         "if cx.need(self.tensors_len)",
         "out.extend(g0);\nout.push(g1);",
         "Edges::new().list(tensors).opt(w)",

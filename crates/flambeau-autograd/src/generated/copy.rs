@@ -2,7 +2,7 @@
 
 //! Derivatives of the family `copy`.
 
-#![allow(unused_imports, unused_variables)]
+#![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
 use super::{no_forward, ok};
 use crate::derivatives::copy::*;
@@ -79,7 +79,7 @@ fn copy_inplace_autograd(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Re
         let t = rt::jvp(|| {
             let self_t = rt::tangent_or_zeros(self_)?;
             let src_t = rt::tangent_or_zeros(src)?;
-            let self_t = ops::clone(&self_t, None)?;
+            let self_t = flambeau_core::ops::clone(&self_t, None)?;
             ops::copy_(&self_t, &src_t, non_blocking)?;
             Ok(Some(self_t))
         })?;

@@ -2,7 +2,7 @@
 
 //! Derivatives of the family `pointwise`.
 
-#![allow(unused_imports, unused_variables)]
+#![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
 use super::{no_forward, ok};
 use crate::derivatives::pointwise::*;
@@ -243,7 +243,8 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     } else {
         None
     };
-    let old = if rt::dual_active() { Some(rt::below(|| ops::clone(self_, None))?) } else { None };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::mul_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = MulBackward { other: s_other, self_: s_self_ };

@@ -2,7 +2,7 @@
 
 //! Derivatives of the family `reduction`.
 
-#![allow(unused_imports, unused_variables)]
+#![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
 use super::{no_forward, ok};
 use crate::derivatives::reduction::*;
@@ -88,7 +88,7 @@ impl Backward for MaxDimBackward {
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
         let result1 = &self.result1.unpack(cx, "result1")?;
-        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        let g0 = Some(value_selecting_backward(grad, dim, result1, self_sizes, keepdim)?);
         Ok(Grads::from_iter([g0]))
     }
     fn release(&self) {
