@@ -66,8 +66,12 @@ fn reductions() {
     one(|x| ops::sum(x, Some(&[1]), true, None), &x);
     one(|x| ops::sum(x, Some(&[-1]), false, None), &x);
     let distinct = Tensor::from_slice(&[1.0f64, 5.0, 3.0, 9.0, 2.0, 4.0], [2, 3]).requires_grad_(true);
-    one(|x| Ok(ops::max_dim(x, 1, false)?.0), &distinct);
-    one(|x| Ok(ops::max_dim(x, 0, true)?.0), &distinct);
+    for (dim, keepdim) in [(1, false), (0, true)] {
+        let f = |a: &[Tensor]| Ok(vec![ops::max_dim(&a[0], dim, keepdim)?.0]);
+        let o = GradcheckOptions::new();
+        gradcheck(f, std::slice::from_ref(&distinct), &o).unwrap();
+        gradgradcheck(f, std::slice::from_ref(&distinct), None, &o).unwrap();
+    }
 }
 #[test]
 fn views() {
