@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::geometry;
 use crate::storage::{Storage, busy};
 use crate::tensor::Tensor;
-use crate::{DType, Element};
+use crate::{DType, Element, with_dtype};
+use flambeau_cpu::{Any, AnyMut};
 use flambeau_memory::Holds;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -59,6 +60,18 @@ impl<'a> Access<'a> {
         // SAFETY: a shared hold is alive for `&self`; no exclusive slice of this storage exists (checked in `new`);
         // `extent` checked type and bounds, and every bit pattern is a valid `T`.
         Ok(unsafe { std::slice::from_raw_parts(ptr, n) })
+    }
+    /// Elements of input `i` without their type.
+    pub fn any(&self, i: usize) -> Result<Any<'_>> {
+        let d = self.ins[i].dtype();
+        with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, FP8, QUANT] => Ok(Any::new(self.slice::<T>(i)?)),
+            else Err(Error::not_implemented_for("kernel", d)))
+    }
+    /// Elements of output `i` without their type. Each output is given out once.
+    pub fn any_mut(&self, i: usize) -> Result<AnyMut<'_>> {
+        let d = self.outs[i].dtype();
+        with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, FP8, QUANT] => Ok(AnyMut::new(self.slice_mut::<T>(i)?)),
+            else Err(Error::not_implemented_for("kernel", d)))
     }
     /// Elements of output `i`, likewise. Each output is given out once.
     #[allow(clippy::mut_from_ref)]

@@ -16,20 +16,35 @@
 //! | [`vmath`] | vector math |
 //! | [`cast`] | conversions between dtypes |
 //! | [`rng`] | the random generator and everything that draws from it |
+//! | [`matmul`] | matrix products, batched, strided; dot |
+//! | [`conv`] | convolutions and their gradients |
+//! | [`pool`] | max, average and adaptive pooling |
+//! | [`batch_norm`] | batch and group normalisation |
+//! | [`loss`] | negative log likelihood, cross-entropy |
+//! | [`optim`] | steps of SGD, Adam, AdamW |
 
+pub mod any;
+pub mod batch_norm;
 pub mod cache;
 pub mod cast;
+pub mod conv;
 pub mod dtype;
 pub mod index;
 pub mod isa;
+pub mod loss;
+pub mod matmul;
+pub mod optim;
 pub mod parallel;
 pub mod pointwise;
+pub mod pool;
 pub mod real;
 pub mod reduce;
 pub mod rng;
-pub mod vmath;
 pub mod scan;
+mod scratch;
 pub mod softmax;
 pub mod sort;
+pub mod vmath;
 
+pub use any::{Any, AnyMut};
 pub use dtype::{B8, DType, Element};

@@ -1,0 +1,68 @@
+//! First steps: arithmetic, views, in-place through aliases, errors.
+
+use flambeau_core::{DType, Device, Error, ErrorKind, Tensor, functions as torch, ops};
+
+#[test]
+fn arithmetic_and_views() {
+    let a = Tensor::from_vec(vec![1f32, 2., 3., 4., 5., 6.], [2, 3]);
+    let b = &a + 1.0;
+    assert_eq!(b.to_vec::<f32>(), [2., 3., 4., 5., 6., 7.]);
+    let t = a.transpose(0, 1);
+    assert_eq!(t.to_vec::<f32>(), [1., 4., 2., 5., 3., 6.]);
+    assert_eq!((&t + &t).to_vec::<f32>(), [2., 8., 4., 10., 6., 12.]);
+    assert_eq!(a.sum().item::<f32>(), 21.0);
+    assert_eq!(a.sum_dim(0, true).to_vec::<f32>(), [5., 7., 9.]);
+    assert_eq!(a.sum_dim([1], false).to_vec::<f32>(), [6., 15.]);
+    let m = a.max_dim(1, false);
+    assert_eq!(m.indices.to_vec::<i64>(), [2, 2]);
+    a.select(0, 1).fill_(0);
+    assert_eq!(a.to_vec::<f32>(), [1., 2., 3., 0., 0., 0.]);
+    let z = torch::zeros([2, 2]);
+    assert_eq!(z.dtype(), DType::F32);
+    let i = Tensor::from_vec(vec![1i64, 2], 2);
+    assert_eq!((&i + 1.5).dtype(), DType::F32);
+    assert_eq!((&i + 1).dtype(), DType::I64);
+    assert_eq!((&i / 2).to_vec::<f32>(), [0.5, 1.0]);
+    let w = torch::where_(&a.eq(0.0), &a, -1.0);
+    assert_eq!(w.to_vec::<f32>(), [-1., -1., -1., 0., 0., 0.]);
+}
+
+#[test]
+fn errors_are_errors() {
+    let a = torch::zeros([2, 3]);
+    let b = torch::zeros([4]);
+    let e: Error = ops::add(&a, &b, 1.into()).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Shape);
+    assert_eq!(
+        e.message(),
+        "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"
+    );
+    assert!(Tensor::empty_raw(&[1 << 62, 4], DType::F32, Device::Cpu).is_err());
+    assert!(Tensor::empty_raw(&[1 << 40], DType::F32, Device::Cpu).is_err());
+    assert!(ops::view(&a, &[7]).is_err());
+}
+
+#[test]
+#[ignore = "measurement"]
+fn dispatch_speed() {
+    let a = torch::zeros([1]);
+    let b = torch::zeros([1]);
+    let x = torch::zeros([32, 32]);
+    let time = |name: &str, f: &mut dyn FnMut()| {
+        let mut best = f64::MAX;
+        for _ in 0..50 {
+            let t = std::time::Instant::now();
+            for _ in 0..2000 {
+                f();
+            }
+            best = best.min(t.elapsed().as_secs_f64() / 2000.0);
+        }
+        println!("{name} {:.1} ns", best * 1e9);
+    };
+    time("add_1", &mut || drop(std::hint::black_box(&a + &b)));
+    time("add_", &mut || {
+        a.add_(&b);
+    });
+    time("view", &mut || drop(std::hint::black_box(x.view([8, 128]))));
+    time("transpose", &mut || drop(std::hint::black_box(x.transpose(0, 1))));
+}

@@ -1,0 +1,206 @@
+//! One input channel per output channel: no sum over channels, so rows are combined directly.
+
+use super::im2col::valid;
+use super::shape::ConvShape;
+use crate::isa::{Isa, Job, run};
+use crate::matmul::WideScalar;
+use crate::parallel::parallel_for;
+use crate::scratch::SharedMut;
+
+/// Calls `f(tap, output row, input row, lo, hi, first input column)` for each pair of rows that a tap joins.
+#[inline(always)]
+fn pairs(s: &ConvShape, out_row: usize, mut f: impl FnMut(usize, usize, usize, usize, usize)) {
+    let [id, ih, iw] = s.input;
+    let (od, oh) = (out_row / s.output[1], out_row % s.output[1]);
+    let mut tap = 0;
+    for kd in 0..s.kernel[0] {
+        let d = (od * s.stride[0] + kd * s.dilation[0]).wrapping_sub(s.pad[0]);
+        for kh in 0..s.kernel[1] {
+            let h = (oh * s.stride[1] + kh * s.dilation[1]).wrapping_sub(s.pad[1]);
+            for kw in 0..s.kernel[2] {
+                if d < id && h < ih {
+                    let shift = kw * s.dilation[2];
+                    let (lo, hi) = valid(s.output[2], iw, s.stride[2], s.pad[2], shift);
+                    if lo < hi {
+                        f(tap, (d * ih + h) * iw, lo, hi, lo * s.stride[2] + shift - s.pad[2]);
+                    }
+                }
+                tap += 1;
+            }
+        }
+    }
+}
+
+/// `body!(STRIDE)` with the usual strides as constants.
+macro_rules! by_stride {
+    ($stride:expr, $s:ident => $body:expr) => {
+        match $stride {
+            1 => {
+                const $s: usize = 1;
+                $body
+            }
+            2 => {
+                const $s: usize = 2;
+                $body
+            }
+            $s => $body,
+        }
+    };
+}
+
+struct Plane<'a, T> {
+    s: &'a ConvShape,
+    x: &'a [T],
+    w: &'a [T],
+    bias: T,
+    y: &'a mut [T],
+}
+impl<T: WideScalar> Job for Plane<'_, T> {
+    type Out = ();
+    #[inline(always)]
+    #[allow(non_snake_case)]
+    fn run<I: Isa>(self) {
+        let ow = self.s.output[2];
+        for (r, y) in self.y.chunks_exact_mut(ow).enumerate() {
+            y.fill(self.bias);
+            pairs(self.s, r, |tap, row, lo, hi, first| {
+                let (w, y, x) = (self.w[tap], &mut y[lo..hi], &self.x[row + first..]);
+                by_stride!(self.s.stride[2], S => {
+                    let x = &x[..(y.len() - 1) * S + 1];
+                    for i in 0..y.len() {
+                        y[i] = y[i].plus(w.times(x[i * S]));
+                    }
+                });
+            });
+        }
+    }
+}
+
+struct PlaneBack<'a, T> {
+    s: &'a ConvShape,
+    gy: &'a [T],
+    w: &'a [T],
+    gx: &'a mut [T],
+}
+impl<T: WideScalar> Job for PlaneBack<'_, T> {
+    type Out = ();
+    #[inline(always)]
+    #[allow(non_snake_case)]
+    fn run<I: Isa>(self) {
+        let gx = self.gx;
+        for (r, gy) in self.gy.chunks_exact(self.s.output[2]).enumerate() {
+            pairs(self.s, r, |tap, row, lo, hi, first| {
+                let (w, gy, gx) = (self.w[tap], &gy[lo..hi], &mut gx[row + first..]);
+                by_stride!(self.s.stride[2], S => {
+                    let gx = &mut gx[..(gy.len() - 1) * S + 1];
+                    for i in 0..gy.len() {
+                        gx[i * S] = gx[i * S].plus(w.times(gy[i]));
+                    }
+                });
+            });
+        }
+    }
+}
+
+struct PlaneWeight<'a, T> {
+    s: &'a ConvShape,
+    x: &'a [T],
+    gy: &'a [T],
+    gw: &'a mut [T],
+}
+impl<T: WideScalar> Job for PlaneWeight<'_, T> {
+    type Out = ();
+    #[inline(always)]
+    #[allow(non_snake_case)]
+    fn run<I: Isa>(self) {
+        const L: usize = 16;
+        let gw = self.gw;
+        for (r, gy) in self.gy.chunks_exact(self.s.output[2]).enumerate() {
+            pairs(self.s, r, |tap, row, lo, hi, first| {
+                let (gy, x) = (&gy[lo..hi], &self.x[row + first..]);
+                let sum = by_stride!(self.s.stride[2], S => {
+                    let x = &x[..(gy.len() - 1) * S + 1];
+                    let (mut acc, full) = ([T::ZERO; L], gy.len() / L * L);
+                    let mut i = 0;
+                    while i < full {
+                        for l in 0..L {
+                            acc[l] = acc[l].plus(gy[i + l].times(x[(i + l) * S]));
+                        }
+                        i += L;
+                    }
+                    while i < gy.len() {
+                        acc[i - full] = acc[i - full].plus(gy[i].times(x[i * S]));
+                        i += 1;
+                    }
+                    let mut half = L / 2;
+                    while half > 0 {
+                        for l in 0..half {
+                            acc[l] = acc[l].plus(acc[l + half]);
+                        }
+                        half /= 2;
+                    }
+                    acc[0]
+                });
+                gw[tap] = gw[tap].plus(sum);
+            });
+        }
+    }
+}
+
+fn grain(s: &ConvShape) -> usize {
+    (65_536 / (s.out_plane() * s.taps()).max(1)).max(1)
+}
+
+pub(super) fn forward<T: WideScalar>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
+    let out = SharedMut::new(out);
+    parallel_for(s.n * s.c, grain(s), |r| {
+        for p in r {
+            let c = p % s.c;
+            // SAFETY: plane `p` is this index's own.
+            let y = unsafe { out.slice(p * op, op) };
+            let bias = bias.map_or(T::ZERO, |b| b[c]);
+            run(Plane { s, x: &x[p * ip..(p + 1) * ip], w: &w[c * taps..(c + 1) * taps], bias, y });
+        }
+    });
+}
+
+pub(super) fn backward_input<T: WideScalar>(
+    s: &ConvShape,
+    gy: &[T],
+    w: &[T],
+    bias: Option<&[T]>,
+    gx: &mut [T],
+) {
+    let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
+    let out = SharedMut::new(gx);
+    parallel_for(s.n * s.c, grain(s), |r| {
+        for p in r {
+            let c = p % s.c;
+            // SAFETY: plane `p` is this index's own.
+            let gx = unsafe { out.slice(p * ip, ip) };
+            gx.fill(bias.map_or(T::ZERO, |b| b[c]));
+            run(PlaneBack { s, gy: &gy[p * op..(p + 1) * op], w: &w[c * taps..(c + 1) * taps], gx });
+        }
+    });
+}
+
+pub(super) fn backward_weight<T: WideScalar>(s: &ConvShape, x: &[T], gy: &[T], gw: &mut [T]) {
+    let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
+    let out = SharedMut::new(gw);
+    parallel_for(s.c, (grain(s) / s.n.max(1)).max(1), |r| {
+        for c in r {
+            // SAFETY: channel `c` is this index's own.
+            let gw = unsafe { out.slice(c * taps, taps) };
+            gw.fill(T::ZERO);
+            for p in (0..s.n).map(|n| n * s.c + c) {
+                run(PlaneWeight {
+                    s,
+                    x: &x[p * ip..(p + 1) * ip],
+                    gy: &gy[p * op..(p + 1) * op],
+                    gw: &mut *gw,
+                });
+            }
+        }
+    });
+}

@@ -1,0 +1,71 @@
+//! Convolutions of 1 to 3 spatial dimensions over contiguous `[N, C, spatial...]` memory: forward, and the gradients
+//! for input, weight and bias. A transposed convolution is the input gradient of the matching convolution.
+
+mod depthwise;
+mod engine;
+mod im2col;
+mod shape;
+
+pub use engine::{ConvScalar, backward_bias};
+pub(crate) use im2col::valid as valid_columns;
+pub use shape::ConvShape;
+pub(crate) use shape::three;
+
+/// `out = conv(x, w) + bias`: x `[N, C, in...]`, w `[O, C / groups, kernel...]`, bias `[O]`, out `[N, O, out...]`.
+/// Halves are summed in f32 and rounded once; integers wrap.
+///
+/// # Panics
+/// If a slice has not the length that `shape` says: a bug of the caller.
+pub fn forward<T: ConvScalar>(shape: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    assert_eq!(
+        (x.len(), w.len(), out.len()),
+        (shape.x_len(), shape.w_len(), shape.y_len()),
+        "conv: slice lengths"
+    );
+    assert!(bias.is_none_or(|b| b.len() == shape.o), "conv: bias length");
+    T::conv_forward(shape, x, w, bias, out);
+}
+
+/// `grad_x`: the gradient for the input, from that of the output. Overwrites `grad_x`. No conjugation is applied.
+///
+/// # Panics
+/// As [`forward`].
+pub fn backward_input<T: ConvScalar>(shape: &ConvShape, grad_y: &[T], w: &[T], grad_x: &mut [T]) {
+    assert_eq!(
+        (grad_x.len(), w.len(), grad_y.len()),
+        (shape.x_len(), shape.w_len(), shape.y_len()),
+        "conv: slice lengths"
+    );
+    T::conv_backward_input(shape, grad_y, w, None, grad_x);
+}
+
+/// `grad_w`: the gradient for the weight. Overwrites `grad_w`. No conjugation is applied.
+///
+/// # Panics
+/// As [`forward`].
+pub fn backward_weight<T: ConvScalar>(shape: &ConvShape, x: &[T], grad_y: &[T], grad_w: &mut [T]) {
+    assert_eq!(
+        (x.len(), grad_w.len(), grad_y.len()),
+        (shape.x_len(), shape.w_len(), shape.y_len()),
+        "conv: slice lengths"
+    );
+    T::conv_backward_weight(shape, x, grad_y, grad_w);
+}
+
+/// Transposed convolution: x `[N, O, out...]` of `shape`, w `[O, C / groups, kernel...]`, bias `[C]`, result
+/// `[N, C, in...]`. Build `shape` with [`ConvShape::transposed`].
+///
+/// # Panics
+/// As [`forward`].
+pub fn transposed<T: ConvScalar>(shape: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
+    assert_eq!(
+        (out.len(), w.len(), x.len()),
+        (shape.x_len(), shape.w_len(), shape.y_len()),
+        "conv: slice lengths"
+    );
+    assert!(bias.is_none_or(|b| b.len() == shape.c), "conv: bias length");
+    T::conv_backward_input(shape, x, w, bias, out);
+}
+
+#[cfg(test)]
+mod tests;

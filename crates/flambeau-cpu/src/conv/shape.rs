@@ -1,0 +1,169 @@
+//! Sizes of a convolution, checked once.
+
+/// The sizes of a convolution. Spatial dimensions are held as three (depth, height, width); missing leading ones are 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvShape {
+    /// Batch.
+    pub n: usize,
+    /// Input channels.
+    pub c: usize,
+    /// Output channels.
+    pub o: usize,
+    /// Groups.
+    pub groups: usize,
+    /// Input extent.
+    pub input: [usize; 3],
+    /// Kernel extent.
+    pub kernel: [usize; 3],
+    /// Stride.
+    pub stride: [usize; 3],
+    /// Zero padding on both sides.
+    pub pad: [usize; 3],
+    /// Dilation.
+    pub dilation: [usize; 3],
+    /// Output extent.
+    pub output: [usize; 3],
+}
+
+pub(crate) fn three(v: &[usize], fill: usize) -> [usize; 3] {
+    let mut r = [fill; 3];
+    r[3 - v.len()..].copy_from_slice(v);
+    r
+}
+
+impl ConvShape {
+    /// A convolution over 1 to 3 spatial dimensions.
+    ///
+    /// # Errors
+    /// A text if the number of dimensions differ, channels do not divide into groups, a stride or dilation is 0, or
+    /// the kernel does not fit.
+    pub fn new(
+        (n, c, o, groups): (usize, usize, usize, usize),
+        input: &[usize],
+        kernel: &[usize],
+        stride: &[usize],
+        pad: &[usize],
+        dilation: &[usize],
+    ) -> Result<Self, String> {
+        let mut s = Self::unsized_output((n, c, o, groups), input, kernel, stride, pad, dilation)?;
+        for d in 0..3 {
+            let reach = s.dilation[d] * (s.kernel[d] - 1) + 1;
+            let padded = s.input[d] + 2 * s.pad[d];
+            if padded < reach {
+                return Err(format!(
+                    "Kernel size can't be greater than actual input size (padded input {padded}, kernel reach {reach})"
+                ));
+            }
+            s.output[d] = (padded - reach) / s.stride[d] + 1;
+        }
+        Ok(s)
+    }
+
+    /// The convolution whose input gradient is the transposed convolution of `x [n, o, x_size...]` with the weight
+    /// `[o, c / groups, kernel...]`. Its `input` is the result's extent.
+    ///
+    /// # Errors
+    /// As [`ConvShape::new`]; also if `output_pad` is not below the larger of stride and dilation.
+    pub fn transposed(
+        (n, c, o, groups): (usize, usize, usize, usize),
+        x_size: &[usize],
+        kernel: &[usize],
+        stride: &[usize],
+        pad: &[usize],
+        output_pad: &[usize],
+        dilation: &[usize],
+    ) -> Result<Self, String> {
+        let mut s = Self::unsized_output((n, c, o, groups), x_size, kernel, stride, pad, dilation)?;
+        if output_pad.len() != x_size.len() {
+            return Err("transposed convolution: output padding has the wrong number of dimensions".into());
+        }
+        let extra = three(output_pad, 0);
+        s.output = s.input;
+        for d in 0..3 {
+            if extra[d] >= s.stride[d].max(s.dilation[d]) && extra[d] > 0 {
+                return Err(format!(
+                    "output padding must be smaller than either stride or dilation, but got output_padding {}, stride {}, dilation {}",
+                    extra[d], s.stride[d], s.dilation[d]
+                ));
+            }
+            if s.output[d] == 0 {
+                return Err("transposed convolution: empty input extent".into());
+            }
+            let full = (s.output[d] - 1) * s.stride[d] + s.dilation[d] * (s.kernel[d] - 1) + 1 + extra[d];
+            if full <= 2 * s.pad[d] {
+                return Err(format!("transposed convolution: output size of dimension {d} is too small"));
+            }
+            s.input[d] = full - 2 * s.pad[d];
+        }
+        Ok(s)
+    }
+
+    fn unsized_output(
+        (n, c, o, groups): (usize, usize, usize, usize),
+        input: &[usize],
+        kernel: &[usize],
+        stride: &[usize],
+        pad: &[usize],
+        dilation: &[usize],
+    ) -> Result<Self, String> {
+        let rank = input.len();
+        if !(1..=3).contains(&rank) || [kernel, stride, pad, dilation].iter().any(|v| v.len() != rank) {
+            return Err(format!(
+                "convolution: expected 1 to 3 spatial dimensions, the same everywhere, got {rank}"
+            ));
+        }
+        if groups == 0 || c % groups != 0 || o % groups != 0 {
+            return Err(format!(
+                "convolution: {c} input and {o} output channels do not divide into {groups} groups"
+            ));
+        }
+        if stride.contains(&0) || dilation.contains(&0) || kernel.contains(&0) {
+            return Err("convolution: stride, dilation and kernel size must be positive".into());
+        }
+        Ok(ConvShape {
+            n,
+            c,
+            o,
+            groups,
+            input: three(input, 1),
+            kernel: three(kernel, 1),
+            stride: three(stride, 1),
+            pad: three(pad, 0),
+            dilation: three(dilation, 1),
+            output: [0; 3],
+        })
+    }
+
+    /// Elements of the kernel of one channel pair.
+    pub fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+    /// Positions of one output plane.
+    pub fn out_plane(&self) -> usize {
+        self.output.iter().product()
+    }
+    /// Positions of one input plane.
+    pub fn in_plane(&self) -> usize {
+        self.input.iter().product()
+    }
+    /// Elements of the input.
+    pub fn x_len(&self) -> usize {
+        self.n * self.c * self.in_plane()
+    }
+    /// Elements of the output.
+    pub fn y_len(&self) -> usize {
+        self.n * self.o * self.out_plane()
+    }
+    /// Elements of the weight.
+    pub fn w_len(&self) -> usize {
+        self.o * (self.c / self.groups) * self.taps()
+    }
+    /// A kernel of one tap, stride 1, no padding: a plain matrix product.
+    pub(super) fn pointwise(&self) -> bool {
+        self.taps() == 1 && self.stride == [1; 3] && self.pad == [0; 3]
+    }
+    /// One input channel per group.
+    pub(super) fn depthwise(&self) -> bool {
+        self.groups == self.c && self.c > 1 && self.o == self.c
+    }
+}

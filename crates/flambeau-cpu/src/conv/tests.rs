@@ -1,0 +1,177 @@
+use super::*;
+use half::bf16;
+use num_complex::Complex;
+
+struct Lcg(u64);
+impl Lcg {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 >> 33
+    }
+    fn below(&mut self, n: usize) -> usize {
+        self.next() as usize % n
+    }
+    fn float(&mut self) -> f64 {
+        self.next() as f64 / (1u64 << 31) as f64 * 2.0 - 1.0
+    }
+}
+
+/// Calls `f(x index, w index, y index)` for each product of the convolution.
+fn each(s: &ConvShape, mut f: impl FnMut(usize, usize, usize)) {
+    let (cg, og) = (s.c / s.groups, s.o / s.groups);
+    for n in 0..s.n {
+        for o in 0..s.o {
+            for p in 0..s.out_plane() {
+                let op = [p / (s.output[1] * s.output[2]), p / s.output[2] % s.output[1], p % s.output[2]];
+                for c in 0..cg {
+                    for t in 0..s.taps() {
+                        let tp =
+                            [t / (s.kernel[1] * s.kernel[2]), t / s.kernel[2] % s.kernel[1], t % s.kernel[2]];
+                        let mut at = 0;
+                        let mut ok = true;
+                        for d in 0..3 {
+                            let i =
+                                (op[d] * s.stride[d] + tp[d] * s.dilation[d]) as isize - s.pad[d] as isize;
+                            ok &= i >= 0 && (i as usize) < s.input[d];
+                            at = at * s.input[d] + i.max(0) as usize;
+                        }
+                        if ok {
+                            f(
+                                (n * s.c + o / og * cg + c) * s.in_plane() + at,
+                                (o * cg + c) * s.taps() + t,
+                                (n * s.o + o) * s.out_plane() + p,
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+trait Model: ConvScalar {
+    fn from(v: f64) -> Self;
+    fn to(self) -> f64;
+    /// Rounding of the result, and of each term of a sum.
+    const TOL: f64;
+    const SUM: f64;
+}
+macro_rules! model {
+    ($($t:ty, $tol:expr, $sum:expr, $from:expr, $to:expr);*) => {$(impl Model for $t {
+        fn from(v: f64) -> Self { $from(v) }
+        fn to(self) -> f64 { $to(self) }
+        const TOL: f64 = $tol;
+        const SUM: f64 = $sum;
+    })*};
+}
+model! {
+    f32, 1e-7, 3e-7, |v| v as f32, |v| v as f64;
+    f64, 2e-16, 1e-15, |v| v, |v| v;
+    bf16, 4e-3, 3e-7, bf16::from_f64, bf16::to_f64;
+    i64, 0.0, 0.0, |v| (v * 100.0) as i64, |v| v as f64;
+    Complex<f32>, 1e-7, 3e-7, |v| Complex::new(v as f32, 0.0), |v: Complex<f32>| v.re as f64
+}
+
+fn check<T: Model>(rng: &mut Lcg, s: &ConvShape) {
+    let mut fill = |n: usize| -> Vec<T> { (0..n).map(|_| T::from(rng.float())).collect() };
+    let (x, w, gy) = (fill(s.x_len()), fill(s.w_len()), fill(s.y_len()));
+    let (b, bc) = (fill(s.o), fill(s.c));
+    // A sum's error grows with the sizes of its terms, whatever cancels; the result is rounded once more.
+    let close = |got: &[T], want: &[(f64, f64)], what: &str| {
+        for (i, (g, (w, size))) in got.iter().zip(want).enumerate() {
+            let tol = T::TOL * w.abs() + T::SUM * size;
+            assert!((g.to() - w).abs() <= tol, "{what} {s:?} at {i}: {} want {w}", g.to());
+        }
+    };
+    let add = |cell: &mut (f64, f64), v: f64| *cell = (cell.0 + v, cell.1 + v.abs());
+    let start = |v: f64| (v, v.abs());
+    let mut want: Vec<_> = (0..s.y_len()).map(|i| start(b[i / s.out_plane() % s.o].to())).collect();
+    each(s, |xi, wi, yi| add(&mut want[yi], x[xi].to() * w[wi].to()));
+    let mut got = vec![T::from(7.0); s.y_len()];
+    forward(s, &x, &w, Some(&b), &mut got);
+    close(&got, &want, "forward");
+
+    let mut want = vec![(0.0, 0.0); s.x_len()];
+    each(s, |xi, wi, yi| add(&mut want[xi], gy[yi].to() * w[wi].to()));
+    let mut got = vec![T::from(7.0); s.x_len()];
+    backward_input(s, &gy, &w, &mut got);
+    close(&got, &want, "backward_input");
+    for (i, v) in want.iter_mut().enumerate() {
+        add(v, bc[i / s.in_plane() % s.c].to());
+    }
+    transposed(s, &gy, &w, Some(&bc), &mut got);
+    close(&got, &want, "transposed");
+
+    let mut want = vec![(0.0, 0.0); s.w_len()];
+    each(s, |xi, wi, yi| add(&mut want[wi], x[xi].to() * gy[yi].to()));
+    let mut got = vec![T::from(7.0); s.w_len()];
+    backward_weight(s, &x, &gy, &mut got);
+    close(&got, &want, "backward_weight");
+
+    let mut want = vec![(0.0, 0.0); s.o];
+    gy.iter().enumerate().for_each(|(i, g)| add(&mut want[i / s.out_plane() % s.o], g.to()));
+    let mut got = vec![T::from(7.0); s.o];
+    backward_bias(s.n, s.o, s.out_plane(), &gy, &mut got);
+    close(&got, &want, "backward_bias");
+}
+
+#[test]
+fn random_shapes_match_the_model() {
+    let mut rng = Lcg(11);
+    let mut done = 0;
+    while done < 150 {
+        let rank = 1 + rng.below(3);
+        let groups = 1 + rng.below(3);
+        let depthwise = rng.below(4) == 0;
+        let (c, o) = if depthwise {
+            (groups, groups)
+        } else {
+            (groups * (1 + rng.below(4)), groups * (1 + rng.below(4)))
+        };
+        let mut v = |most: usize, least: usize| -> Vec<usize> {
+            (0..rank).map(|_| least + rng.below(most)).collect()
+        };
+        let (input, kernel, stride, pad, dilation) = (v(9, 1), v(4, 1), v(3, 1), v(4, 0), v(3, 1));
+        let n = rng.below(4);
+        let Ok(s) = ConvShape::new((n, c, o, groups), &input, &kernel, &stride, &pad, &dilation) else {
+            continue;
+        };
+        check::<f32>(&mut rng, &s);
+        check::<f64>(&mut rng, &s);
+        check::<i64>(&mut rng, &s);
+        if done % 4 == 0 {
+            check::<bf16>(&mut rng, &s);
+            check::<Complex<f32>>(&mut rng, &s);
+        }
+        done += 1;
+    }
+}
+
+#[test]
+fn larger_images_take_the_tiled_paths() {
+    let mut rng = Lcg(23);
+    let cases: [(usize, usize, usize, usize, usize, usize, usize, usize); 6] = [
+        (2, 16, 24, 30, 3, 1, 1, 1),
+        (1, 3, 16, 60, 7, 2, 3, 1),
+        (1, 40, 48, 14, 3, 1, 1, 2),
+        (2, 32, 64, 14, 1, 1, 0, 1),
+        (1, 64, 64, 14, 3, 2, 1, 64),
+        (1, 12, 8, 40, 4, 2, 1, 2),
+    ];
+    for (n, c, o, size, k, stride, pad, groups) in cases {
+        let s =
+            ConvShape::new((n, c, o, groups), &[size; 2], &[k; 2], &[stride; 2], &[pad; 2], &[1; 2]).unwrap();
+        let mut wide = Lcg(rng.next());
+        check::<f64>(&mut wide, &s);
+    }
+}
+
+#[test]
+fn transposed_sizes() {
+    let s = ConvShape::transposed((1, 4, 2, 1), &[5], &[3], &[2], &[1], &[1], &[1]).unwrap();
+    assert_eq!((s.input[2], s.output[2]), (10, 5));
+    assert!(ConvShape::transposed((1, 4, 2, 1), &[5], &[3], &[2], &[1], &[2], &[1]).is_err());
+    assert!(ConvShape::new((1, 4, 2, 1), &[2], &[3], &[1], &[0], &[1]).is_err());
+    assert!(ConvShape::new((1, 4, 2, 3), &[5], &[3], &[1], &[0], &[1]).is_err());
+    assert!(ConvShape::new((1, 4, 2, 1), &[5], &[3], &[0], &[0], &[1]).is_err());
+}

@@ -1,0 +1,241 @@
+//! The element types that products take, and which kernel serves each.
+
+use super::{RawMat, RawOut, integer, tiles, vector, widen};
+use crate::Element;
+use crate::scratch::with_scratch;
+use half::{bf16, f16};
+use num_complex::Complex;
+
+/// A type in which products are accumulated.
+pub trait WideScalar: Element {
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// `self + o`; integers wrap.
+    fn plus(self, o: Self) -> Self;
+    /// `self * o`; integers wrap.
+    fn times(self, o: Self) -> Self;
+    /// One tile on the calling thread: `C = alpha A B + beta C`; `beta` 0 does not read C.
+    ///
+    /// # Safety
+    /// The matrices are valid for these sizes and C overlaps neither A nor B.
+    #[doc(hidden)]
+    unsafe fn tile(
+        m: usize,
+        n: usize,
+        k: usize,
+        alpha: Self,
+        a: (*const Self, usize, usize),
+        b: (*const Self, usize, usize),
+        beta: Self,
+        c: (*mut Self, usize, usize),
+    );
+}
+
+/// A type that [`super::gemm`] multiplies.
+pub trait MatmulScalar: Element {
+    /// The type of `alpha`, `beta` and of the running sums.
+    type Wide: WideScalar;
+    /// The whole product, in parallel.
+    ///
+    /// # Safety
+    /// As [`WideScalar::tile`].
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    unsafe fn product(
+        m: usize,
+        n: usize,
+        k: usize,
+        alpha: Self::Wide,
+        a: RawMat<Self>,
+        b: RawMat<Self>,
+        beta: Self::Wide,
+        c: RawOut<Self>,
+    );
+}
+
+/// `C = beta * C`.
+///
+/// # Safety
+/// C is valid for `m` x `n`.
+pub(super) unsafe fn scale<T: WideScalar>(m: usize, n: usize, beta: T, c: (*mut T, usize, usize)) {
+    for i in 0..m {
+        for j in 0..n {
+            // SAFETY: inside C.
+            unsafe {
+                let p = c.0.add(i * c.1 + j * c.2);
+                *p = if beta == T::ZERO { T::ZERO } else { beta.times(*p) };
+            }
+        }
+    }
+}
+
+/// Cuts the output and calls [`WideScalar::tile`] on each piece.
+///
+/// # Safety
+/// As [`WideScalar::tile`].
+pub(super) unsafe fn tiled<T: WideScalar>(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: T,
+    a: RawMat<T>,
+    b: RawMat<T>,
+    beta: T,
+    c: RawOut<T>,
+) {
+    tiles(m, n, k, &|i, mi, j, nj| {
+        let (a, b, c) = (a.at(i, 0), b.at(0, j), c.at(i, j));
+        // SAFETY: a tile of valid matrices; tiles of C are disjoint.
+        unsafe { T::tile(mi, nj, k, alpha, (a.p, a.rs, a.cs), (b.p, b.rs, b.cs), beta, (c.p, c.rs, c.cs)) }
+    });
+}
+
+macro_rules! native {
+    ($($t:ty, $zero:expr, $one:expr, $($vec:ident)?);* $(;)?) => {$(
+        impl WideScalar for $t {
+            const ZERO: Self = $zero;
+            const ONE: Self = $one;
+            #[inline(always)]
+            fn plus(self, o: Self) -> Self { self + o }
+            #[inline(always)]
+            fn times(self, o: Self) -> Self { self * o }
+            #[inline]
+            unsafe fn tile(
+                m: usize, n: usize, k: usize, alpha: Self,
+                a: (*const Self, usize, usize), b: (*const Self, usize, usize), beta: Self, c: (*mut Self, usize, usize),
+            ) {
+                if m == 0 || n == 0 {
+                    return;
+                }
+                if k == 0 || alpha == Self::ZERO {
+                    // SAFETY: the caller's promise.
+                    return unsafe { scale(m, n, beta, c) };
+                }
+                // SAFETY: the caller's promise.
+                unsafe {
+                    gemm::gemm(
+                        m, n, k, c.0, c.2 as isize, c.1 as isize, beta != Self::ZERO,
+                        a.0, a.2 as isize, a.1 as isize, b.0, b.2 as isize, b.1 as isize,
+                        beta, alpha, false, false, false, gemm::Parallelism::None,
+                    )
+                }
+            }
+        }
+        impl MatmulScalar for $t {
+            type Wide = Self;
+            #[allow(private_interfaces)]
+            #[inline]
+            unsafe fn product(
+                m: usize, n: usize, k: usize, alpha: Self, a: RawMat<Self>, b: RawMat<Self>, beta: Self, c: RawOut<Self>,
+            ) {
+                $(
+                    // SAFETY: the caller's promise.
+                    if unsafe { vector::$vec(m, n, k, alpha, a, b, beta, c) } {
+                        return;
+                    }
+                )?
+                // SAFETY: the caller's promise.
+                unsafe { tiled(m, n, k, alpha, a, b, beta, c) }
+            }
+        }
+    )*};
+}
+native! {
+    f32, 0.0, 1.0, try_matvec;
+    f64, 0.0, 1.0, try_matvec;
+    Complex<f32>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), ;
+    Complex<f64>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), ;
+}
+
+macro_rules! integers {
+    ($($t:ty),*) => {$(
+        impl WideScalar for $t {
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            #[inline(always)]
+            fn plus(self, o: Self) -> Self { self.wrapping_add(o) }
+            #[inline(always)]
+            fn times(self, o: Self) -> Self { self.wrapping_mul(o) }
+            unsafe fn tile(
+                m: usize, n: usize, k: usize, alpha: Self,
+                a: (*const Self, usize, usize), b: (*const Self, usize, usize), beta: Self, c: (*mut Self, usize, usize),
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { integer::tile(m, n, k, alpha, a, b, beta, c) }
+            }
+        }
+        impl MatmulScalar for $t {
+            type Wide = Self;
+            #[allow(private_interfaces)]
+            unsafe fn product(
+                m: usize, n: usize, k: usize, alpha: Self, a: RawMat<Self>, b: RawMat<Self>, beta: Self, c: RawOut<Self>,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { tiled(m, n, k, alpha, a, b, beta, c) }
+            }
+        }
+    )*};
+}
+integers!(u8, i8, i16, i32, i64, u16, u32, u64);
+
+macro_rules! halves {
+    ($($t:ty, $wide:ty, $($vec:ident)?);* $(;)?) => {$(
+        impl MatmulScalar for $t {
+            type Wide = $wide;
+            #[allow(private_interfaces)]
+            unsafe fn product(
+                m: usize, n: usize, k: usize, alpha: $wide, a: RawMat<Self>, b: RawMat<Self>, beta: $wide, c: RawOut<Self>,
+            ) {
+                if m == 0 || n == 0 {
+                    return;
+                }
+                $(
+                    // SAFETY: the caller's promise.
+                    if unsafe { vector::$vec(m, n, k, alpha, a, b, beta, c) } {
+                        return;
+                    }
+                )?
+                // SAFETY: the caller's promise.
+                unsafe { widened(m, n, k, alpha, a, b, beta, c) }
+            }
+        }
+    )*};
+}
+halves! {
+    f16, f32, try_matvec;
+    bf16, f32, try_matvec;
+    Complex<f16>, Complex<f32>, ;
+}
+
+/// Widens the operands, multiplies, and rounds each result once.
+///
+/// # Safety
+/// As [`WideScalar::tile`].
+unsafe fn widened<T: widen::Narrow>(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: T::Wide,
+    a: RawMat<T>,
+    b: RawMat<T>,
+    beta: T::Wide,
+    c: RawOut<T>,
+) where
+    T::Wide: MatmulScalar<Wide = T::Wide>,
+{
+    with_scratch::<T::Wide, _>(m * k, |wa| {
+        with_scratch::<T::Wide, _>(k * n, |wb| {
+            with_scratch::<T::Wide, _>(m * n, |wc| {
+                // SAFETY: A and B are valid; the buffers have their sizes.
+                let (ra, rb) = unsafe { (widen::matrix(m, k, a, wa), widen::matrix(k, n, b, wb)) };
+                let rc = RawOut { p: wc.as_mut_ptr(), rs: n, cs: 1 };
+                // SAFETY: three distinct buffers of the right sizes.
+                unsafe { T::Wide::product(m, n, k, alpha, ra, rb, T::Wide::ZERO, rc) };
+                // SAFETY: C is valid and disjoint from the buffers.
+                unsafe { widen::store(m, n, wc, beta, c) };
+            })
+        })
+    })
+}

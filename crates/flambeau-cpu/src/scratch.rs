@@ -1,0 +1,65 @@
+//! Work memory that a thread keeps between kernel calls.
+
+use crate::Element;
+use std::cell::RefCell;
+
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// Larger buffers go back to the allocator, so that one big call does not pin its memory for ever.
+const KEEP_BYTES: usize = 32 << 20;
+
+thread_local! {
+    static POOL: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `body` with `len` elements of scratch memory, aligned to 64 bytes, whose values are arbitrary. Calls may nest.
+pub(crate) fn with_scratch<T: Element, R>(len: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
+    let lines = (len * size_of::<T>()).div_ceil(64);
+    let mut buf = POOL.with(|p| p.borrow_mut().pop()).unwrap_or_default();
+    if buf.len() < lines {
+        buf.clear();
+        buf.resize(lines, Line([0; 64]));
+    }
+    let r = body(&mut bytemuck::cast_slice_mut(&mut buf[..lines])[..len]);
+    if buf.len() * 64 <= KEEP_BYTES {
+        POOL.with(|p| {
+            let mut p = p.borrow_mut();
+            if p.len() < 4 {
+                p.push(buf);
+            }
+        });
+    }
+    r
+}
+
+/// A pointer that parallel chunks share; each chunk touches its own elements only.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedMut<T>(*mut T, usize);
+// SAFETY: the users of `slice` and `get` promise that chunks touch disjoint elements.
+unsafe impl<T: Send> Send for SharedMut<T> {}
+// SAFETY: as for Send.
+unsafe impl<T: Send> Sync for SharedMut<T> {}
+
+impl<T> SharedMut<T> {
+    pub fn new(s: &mut [T]) -> Self {
+        SharedMut(s.as_mut_ptr(), s.len())
+    }
+    /// The elements `range`, for one chunk.
+    ///
+    /// # Safety
+    /// No other live reference covers any of these elements.
+    #[allow(clippy::mut_from_ref)]
+    #[inline(always)]
+    pub unsafe fn slice(&self, start: usize, len: usize) -> &mut [T] {
+        assert!(start <= self.1 && len <= self.1 - start);
+        // SAFETY: inside the slice that `new` got (asserted); uniqueness is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(start), len) }
+    }
+    /// The address of the first element.
+    #[inline(always)]
+    pub fn ptr(&self) -> *mut T {
+        self.0
+    }
+}
