@@ -1,6 +1,8 @@
 //! The project's own commands: `cargo xtask COMMAND [ARGUMENTS]`.
 
 mod codegen;
+mod conformance;
+mod coverage;
 mod schema;
 mod table;
 
