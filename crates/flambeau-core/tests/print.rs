@@ -348,6 +348,7 @@ fn history() {
         }
         fn apply(
             &self,
+            _: &std::sync::Arc<dyn Node>,
             _: &mut [Option<Tensor>],
         ) -> flambeau_core::Result<smallvec::SmallVec<[Option<Tensor>; 2]>> {
             Ok(Default::default())
