@@ -52,18 +52,22 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     if !names.status.success() {
         return Err(String::from_utf8_lossy(&names.stderr).into_owned());
     }
-    let mut known: BTreeSet<String> = String::from_utf8_lossy(&names.stdout).lines().map(str::to_string).collect();
+    let mut known: BTreeSet<String> =
+        String::from_utf8_lossy(&names.stdout).lines().map(str::to_string).collect();
     let mut missing_places = Vec::new();
     for path in sources(root)? {
         let text = read(&path)?;
         let shown = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         let judge = shown.contains("flambeau-conformance") || shown.contains("/tests");
         for (i, line) in text.lines().enumerate() {
-            if let Some(alias) = line.trim().strip_prefix("#[doc(alias = \"").and_then(|l| l.strip_suffix("\")]")) {
+            if let Some(alias) =
+                line.trim().strip_prefix("#[doc(alias = \"").and_then(|l| l.strip_suffix("\")]"))
+            {
                 known.insert(alias.to_string());
             }
             let makes = ["Error::missing(", "bail!(Missing", "ensure!(", "ErrorKind::Missing, "];
-            let hit = makes.iter().any(|m| line.contains(m) && (*m != "ensure!(" || line.contains(", Missing,")));
+            let hit =
+                makes.iter().any(|m| line.contains(m) && (*m != "ensure!(" || line.contains(", Missing,")));
             if hit && !judge && !line.trim_start().starts_with("//") {
                 missing_places.push(format!("{shown}:{}", i + 1));
             }
@@ -125,7 +129,9 @@ fn page(inventory: &str, known: &BTreeSet<String>, reasons: &[(&str, &str)], pla
     let _ = writeln!(s, "| **all** | {} | {} | {} |", total[0], total[1], total[2]);
     for (section, v) in &sections {
         let _ = writeln!(s, "\n## {section}\n");
-        let list = |f: fn(&State) -> bool| v.iter().filter(|r| f(&r.1)).map(|r| format!("`{}`", r.0.name)).collect::<Vec<_>>().join(", ");
+        let list = |f: fn(&State) -> bool| {
+            v.iter().filter(|r| f(&r.1)).map(|r| format!("`{}`", r.0.name)).collect::<Vec<_>>().join(", ")
+        };
         for (title, f) in [("Works", works), ("Missing", missing)] {
             let l = list(f);
             if !l.is_empty() {
@@ -159,7 +165,10 @@ mod tests {
         let known = BTreeSet::from(["torch.add".to_string()]);
         let s = page(inventory, &known, &[("torch.cuda.*", "no GPU here")], &["src/a.rs:1".into()]);
         assert!(s.contains("| pointwise | 1 | 1 | 0 |") && s.contains("| cuda | 0 | 0 | 1 |"), "{s}");
-        assert!(s.contains("Missing: `torch.sub`") && s.contains("Not applicable, no GPU here: `torch.cuda.init`"));
+        assert!(
+            s.contains("Missing: `torch.sub`")
+                && s.contains("Not applicable, no GPU here: `torch.cuda.init`")
+        );
         assert!(s.contains("- src/a.rs:1"));
         assert_eq!(reason("x", "cuda", &[("section:cuda", "r")]).as_deref(), Some("r"));
     }
