@@ -3,7 +3,7 @@
 //! Operators of the family `pointwise`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::pointwise as f;
 
@@ -28,7 +28,7 @@ static ADD_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -65,7 +65,7 @@ static ADD__INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -99,7 +99,7 @@ static ADD_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -146,7 +146,7 @@ static SUB_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -189,7 +189,7 @@ static SUB__INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -223,7 +223,7 @@ static SUB_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -307,7 +307,7 @@ static MUL_INFO: OpInfo = OpInfo {
     name: "mul.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -345,7 +345,7 @@ static MUL__INFO: OpInfo = OpInfo {
     name: "mul_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.mul_", "torch.Tensor.multiply_", "torch.Tensor.__imul__"],
@@ -376,7 +376,7 @@ static MUL_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -416,7 +416,7 @@ static DIV_INFO: OpInfo = OpInfo {
     name: "div.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -456,7 +456,7 @@ static DIV__INFO: OpInfo = OpInfo {
     name: "div_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -493,7 +493,7 @@ static DIV_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -529,7 +529,7 @@ static DIV_MODE_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
         ],
         returns: &[("", Ty::Tensor)],
@@ -566,7 +566,7 @@ static DIV_MODE__INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
         ],
         returns: &[("", Ty::Tensor)],
@@ -608,7 +608,7 @@ static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -665,7 +665,7 @@ static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
     name: "floor_divide",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.floor_divide", "torch.Tensor.floor_divide", "torch.Tensor.__floordiv__"],
@@ -697,7 +697,7 @@ static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
     name: "floor_divide_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.floor_divide_", "torch.Tensor.__ifloordiv__"],
@@ -731,7 +731,7 @@ static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -2683,7 +2683,7 @@ static WHERE_INFO: OpInfo = OpInfo {
         args: &[
             a("condition", Ty::Tensor, D::Required),
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
     },
@@ -2720,7 +2720,7 @@ static WHERE_OUT_INFO: OpInfo = OpInfo {
         args: &[
             a("condition", Ty::Tensor, D::Required),
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
