@@ -4,5 +4,6 @@ pub mod copy;
 pub mod creation;
 pub mod pointwise;
 pub mod reduction;
+pub mod special;
 pub mod unary;
 pub mod views;

@@ -7,6 +7,7 @@ pub mod copy;
 pub mod creation;
 pub mod pointwise;
 pub mod reduction;
+pub mod special_ops;
 pub mod unary;
 pub mod views;
 
@@ -17,6 +18,7 @@ pub fn fill() {
     creation::fill();
     pointwise::fill();
     reduction::fill();
+    special_ops::fill();
     unary::fill();
     views::fill();
 }

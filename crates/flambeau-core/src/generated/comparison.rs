@@ -3,7 +3,7 @@
 //! Operators of the family `comparison`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::comparison as f;
 
@@ -24,10 +24,10 @@ static EQ_INFO: OpInfo = OpInfo {
     name: "eq.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.eq", "torch.Tensor.eq", "torch.Tensor.__eq__"],
+    python: &["torch.eq", "torch.Tensor.eq"],
     composite: false,
     boxed: eq_boxed,
     doc: "Whether elements are equal.",
@@ -52,7 +52,7 @@ static EQ__INFO: OpInfo = OpInfo {
     name: "eq_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.eq_"],
@@ -83,7 +83,7 @@ static EQ_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -122,16 +122,10 @@ static NE_INFO: OpInfo = OpInfo {
     name: "ne.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[
-        "torch.ne",
-        "torch.Tensor.ne",
-        "torch.not_equal",
-        "torch.Tensor.not_equal",
-        "torch.Tensor.__ne__",
-    ],
+    python: &["torch.ne", "torch.Tensor.ne", "torch.not_equal", "torch.Tensor.not_equal"],
     composite: false,
     boxed: ne_boxed,
     doc: "Whether elements differ.",
@@ -156,7 +150,7 @@ static NE__INFO: OpInfo = OpInfo {
     name: "ne_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.ne_", "torch.Tensor.not_equal_"],
@@ -187,7 +181,7 @@ static NE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -226,10 +220,10 @@ static LT_INFO: OpInfo = OpInfo {
     name: "lt.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.lt", "torch.Tensor.lt", "torch.less", "torch.Tensor.less", "torch.Tensor.__lt__"],
+    python: &["torch.lt", "torch.Tensor.lt", "torch.less", "torch.Tensor.less"],
     composite: false,
     boxed: lt_boxed,
     doc: "Whether elements are smaller than those of `other`.",
@@ -254,7 +248,7 @@ static LT__INFO: OpInfo = OpInfo {
     name: "lt_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.lt_", "torch.Tensor.less_"],
@@ -285,7 +279,7 @@ static LT_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -324,16 +318,10 @@ static LE_INFO: OpInfo = OpInfo {
     name: "le.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[
-        "torch.le",
-        "torch.Tensor.le",
-        "torch.less_equal",
-        "torch.Tensor.less_equal",
-        "torch.Tensor.__le__",
-    ],
+    python: &["torch.le", "torch.Tensor.le", "torch.less_equal", "torch.Tensor.less_equal"],
     composite: false,
     boxed: le_boxed,
     doc: "Whether elements are smaller than those of `other` or equal.",
@@ -358,7 +346,7 @@ static LE__INFO: OpInfo = OpInfo {
     name: "le_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.le_", "torch.Tensor.less_equal_"],
@@ -389,7 +377,7 @@ static LE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -428,10 +416,10 @@ static GT_INFO: OpInfo = OpInfo {
     name: "gt.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.gt", "torch.Tensor.gt", "torch.greater", "torch.Tensor.greater", "torch.Tensor.__gt__"],
+    python: &["torch.gt", "torch.Tensor.gt", "torch.greater", "torch.Tensor.greater"],
     composite: false,
     boxed: gt_boxed,
     doc: "Whether elements are larger than those of `other`.",
@@ -456,7 +444,7 @@ static GT__INFO: OpInfo = OpInfo {
     name: "gt_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.gt_", "torch.Tensor.greater_"],
@@ -487,7 +475,7 @@ static GT_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -526,16 +514,10 @@ static GE_INFO: OpInfo = OpInfo {
     name: "ge.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[
-        "torch.ge",
-        "torch.Tensor.ge",
-        "torch.greater_equal",
-        "torch.Tensor.greater_equal",
-        "torch.Tensor.__ge__",
-    ],
+    python: &["torch.ge", "torch.Tensor.ge", "torch.greater_equal", "torch.Tensor.greater_equal"],
     composite: false,
     boxed: ge_boxed,
     doc: "Whether elements are larger than those of `other` or equal.",
@@ -560,7 +542,7 @@ static GE__INFO: OpInfo = OpInfo {
     name: "ge_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.ge_", "torch.Tensor.greater_equal_"],
@@ -591,7 +573,7 @@ static GE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1068,15 +1050,10 @@ static BITWISE_AND_INFO: OpInfo = OpInfo {
     name: "bitwise_and.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[
-        "torch.bitwise_and",
-        "torch.Tensor.bitwise_and",
-        "torch.Tensor.__and__",
-        "torch.Tensor.__rand__",
-    ],
+    python: &["torch.bitwise_and", "torch.Tensor.bitwise_and"],
     composite: false,
     boxed: bitwise_and_boxed,
     doc: "Bits that both have; logical for bools.",
@@ -1105,10 +1082,10 @@ static BITWISE_AND__INFO: OpInfo = OpInfo {
     name: "bitwise_and_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.bitwise_and_", "torch.Tensor.__iand__"],
+    python: &["torch.Tensor.bitwise_and_"],
     composite: false,
     boxed: bitwise_and_inplace_boxed,
     doc: "Bits that both have; logical for bools.",
@@ -1138,8 +1115,8 @@ static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema {
         args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1185,10 +1162,10 @@ static BITWISE_OR_INFO: OpInfo = OpInfo {
     name: "bitwise_or.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.bitwise_or", "torch.Tensor.bitwise_or", "torch.Tensor.__or__", "torch.Tensor.__ror__"],
+    python: &["torch.bitwise_or", "torch.Tensor.bitwise_or"],
     composite: false,
     boxed: bitwise_or_boxed,
     doc: "Bits that either has; logical for bools.",
@@ -1217,10 +1194,10 @@ static BITWISE_OR__INFO: OpInfo = OpInfo {
     name: "bitwise_or_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.bitwise_or_", "torch.Tensor.__ior__"],
+    python: &["torch.Tensor.bitwise_or_"],
     composite: false,
     boxed: bitwise_or_inplace_boxed,
     doc: "Bits that either has; logical for bools.",
@@ -1250,8 +1227,8 @@ static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema {
         args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1297,15 +1274,10 @@ static BITWISE_XOR_INFO: OpInfo = OpInfo {
     name: "bitwise_xor.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[
-        "torch.bitwise_xor",
-        "torch.Tensor.bitwise_xor",
-        "torch.Tensor.__xor__",
-        "torch.Tensor.__rxor__",
-    ],
+    python: &["torch.bitwise_xor", "torch.Tensor.bitwise_xor"],
     composite: false,
     boxed: bitwise_xor_boxed,
     doc: "Bits that exactly one has; logical for bools.",
@@ -1334,10 +1306,10 @@ static BITWISE_XOR__INFO: OpInfo = OpInfo {
     name: "bitwise_xor_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.bitwise_xor_", "torch.Tensor.__ixor__"],
+    python: &["torch.Tensor.bitwise_xor_"],
     composite: false,
     boxed: bitwise_xor_inplace_boxed,
     doc: "Bits that exactly one has; logical for bools.",
@@ -1367,8 +1339,8 @@ static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema {
         args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1414,7 +1386,7 @@ static BITWISE_NOT_INFO: OpInfo = OpInfo {
     name: "bitwise_not",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
-    python: &["torch.bitwise_not", "torch.Tensor.bitwise_not", "torch.Tensor.__invert__"],
+    python: &["torch.bitwise_not", "torch.Tensor.bitwise_not"],
     composite: false,
     boxed: bitwise_not_boxed,
     doc: "All bits flipped; logical for bools.",
@@ -1512,10 +1484,10 @@ static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
     name: "bitwise_left_shift.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.bitwise_left_shift", "torch.Tensor.bitwise_left_shift", "torch.Tensor.__lshift__"],
+    python: &["torch.bitwise_left_shift", "torch.Tensor.bitwise_left_shift"],
     composite: false,
     boxed: bitwise_left_shift_boxed,
     doc: "Bits shifted to the left by `other`.",
@@ -1544,10 +1516,10 @@ static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
     name: "bitwise_left_shift_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.bitwise_left_shift_", "torch.Tensor.__ilshift__"],
+    python: &["torch.Tensor.bitwise_left_shift_"],
     composite: false,
     boxed: bitwise_left_shift_inplace_boxed,
     doc: "Bits shifted to the left by `other`.",
@@ -1577,8 +1549,8 @@ static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema {
         args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1624,10 +1596,10 @@ static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
     name: "bitwise_right_shift.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.bitwise_right_shift", "torch.Tensor.bitwise_right_shift", "torch.Tensor.__rshift__"],
+    python: &["torch.bitwise_right_shift", "torch.Tensor.bitwise_right_shift"],
     composite: false,
     boxed: bitwise_right_shift_boxed,
     doc: "Bits shifted to the right by `other`, keeping the sign.",
@@ -1656,10 +1628,10 @@ static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
     name: "bitwise_right_shift_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.bitwise_right_shift_", "torch.Tensor.__irshift__"],
+    python: &["torch.Tensor.bitwise_right_shift_"],
     composite: false,
     boxed: bitwise_right_shift_inplace_boxed,
     doc: "Bits shifted to the right by `other`, keeping the sign.",
@@ -1689,8 +1661,8 @@ static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema {
         args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],

@@ -395,6 +395,28 @@ impl ArgmaxOptions {
     }
 }
 
+/// Keyword arguments of `torch.logit`.
+#[derive(Clone, Debug)]
+pub struct LogitOptions {
+    pub(super) eps: Option<f64>,
+}
+impl Default for LogitOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LogitOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LogitOptions { eps: None }
+    }
+    /// Sets `eps` (default `None`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = Some(eps);
+        self
+    }
+}
+
 /// Keyword arguments of `torch.round`.
 #[derive(Clone, Debug)]
 pub struct RoundOptions {

@@ -3,7 +3,7 @@
 //! Operators of the family `unary`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::unary as f;
 
@@ -26,13 +26,7 @@ static ABS_INFO: OpInfo = OpInfo {
     name: "abs",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
-    python: &[
-        "torch.abs",
-        "torch.Tensor.abs",
-        "torch.absolute",
-        "torch.Tensor.absolute",
-        "torch.Tensor.__abs__",
-    ],
+    python: &["torch.abs", "torch.Tensor.abs", "torch.absolute", "torch.Tensor.absolute"],
     composite: false,
     boxed: abs_boxed,
     doc: "Absolute value; of a complex number its magnitude, real.",
@@ -382,13 +376,7 @@ static NEG_INFO: OpInfo = OpInfo {
     name: "neg",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
-    python: &[
-        "torch.neg",
-        "torch.Tensor.neg",
-        "torch.negative",
-        "torch.Tensor.negative",
-        "torch.Tensor.__neg__",
-    ],
+    python: &["torch.neg", "torch.Tensor.neg", "torch.negative", "torch.Tensor.negative"],
     composite: false,
     boxed: neg_boxed,
     doc: "Negates every element.",
@@ -3922,7 +3910,7 @@ static POSITIVE_INFO: OpInfo = OpInfo {
     name: "positive",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
-    python: &["torch.positive", "torch.Tensor.positive", "torch.Tensor.__pos__"],
+    python: &["torch.positive", "torch.Tensor.positive"],
     composite: true,
     boxed: positive_boxed,
     doc: "The input itself; booleans are refused.",

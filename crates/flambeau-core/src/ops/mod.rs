@@ -8,5 +8,6 @@ pub(crate) mod copy;
 pub(crate) mod creation;
 pub(crate) mod pointwise;
 pub(crate) mod reduction;
+pub(crate) mod special;
 pub(crate) mod unary;
 pub(crate) mod views;
