@@ -3,7 +3,7 @@
 //! Operators of the family `comparison`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::comparison as f;
 
@@ -24,7 +24,7 @@ static EQ_INFO: OpInfo = OpInfo {
     name: "eq.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.eq", "torch.Tensor.eq", "torch.Tensor.__eq__"],
@@ -52,7 +52,7 @@ static EQ__INFO: OpInfo = OpInfo {
     name: "eq_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.eq_"],
@@ -83,7 +83,7 @@ static EQ_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -122,7 +122,7 @@ static NE_INFO: OpInfo = OpInfo {
     name: "ne.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -156,7 +156,7 @@ static NE__INFO: OpInfo = OpInfo {
     name: "ne_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.ne_", "torch.Tensor.not_equal_"],
@@ -187,7 +187,7 @@ static NE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -226,7 +226,7 @@ static LT_INFO: OpInfo = OpInfo {
     name: "lt.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.lt", "torch.Tensor.lt", "torch.less", "torch.Tensor.less", "torch.Tensor.__lt__"],
@@ -254,7 +254,7 @@ static LT__INFO: OpInfo = OpInfo {
     name: "lt_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.lt_", "torch.Tensor.less_"],
@@ -285,7 +285,7 @@ static LT_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -324,7 +324,7 @@ static LE_INFO: OpInfo = OpInfo {
     name: "le.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -358,7 +358,7 @@ static LE__INFO: OpInfo = OpInfo {
     name: "le_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.le_", "torch.Tensor.less_equal_"],
@@ -389,7 +389,7 @@ static LE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -428,7 +428,7 @@ static GT_INFO: OpInfo = OpInfo {
     name: "gt.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.gt", "torch.Tensor.gt", "torch.greater", "torch.Tensor.greater", "torch.Tensor.__gt__"],
@@ -456,7 +456,7 @@ static GT__INFO: OpInfo = OpInfo {
     name: "gt_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.gt_", "torch.Tensor.greater_"],
@@ -487,7 +487,7 @@ static GT_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -526,7 +526,7 @@ static GE_INFO: OpInfo = OpInfo {
     name: "ge.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -560,7 +560,7 @@ static GE__INFO: OpInfo = OpInfo {
     name: "ge_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.ge_", "torch.Tensor.greater_equal_"],
@@ -591,7 +591,7 @@ static GE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -634,7 +634,7 @@ static LOGICAL_AND_INFO: OpInfo = OpInfo {
     name: "logical_and",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_and", "torch.Tensor.logical_and"],
@@ -666,7 +666,7 @@ static LOGICAL_AND__INFO: OpInfo = OpInfo {
     name: "logical_and_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.logical_and_"],
@@ -700,7 +700,7 @@ static LOGICAL_AND_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -746,7 +746,7 @@ static LOGICAL_OR_INFO: OpInfo = OpInfo {
     name: "logical_or",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_or", "torch.Tensor.logical_or"],
@@ -778,7 +778,7 @@ static LOGICAL_OR__INFO: OpInfo = OpInfo {
     name: "logical_or_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.logical_or_"],
@@ -812,7 +812,7 @@ static LOGICAL_OR_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -858,7 +858,7 @@ static LOGICAL_XOR_INFO: OpInfo = OpInfo {
     name: "logical_xor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logical_xor", "torch.Tensor.logical_xor"],
@@ -890,7 +890,7 @@ static LOGICAL_XOR__INFO: OpInfo = OpInfo {
     name: "logical_xor_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.logical_xor_"],
@@ -924,7 +924,7 @@ static LOGICAL_XOR_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1068,7 +1068,7 @@ static BITWISE_AND_INFO: OpInfo = OpInfo {
     name: "bitwise_and.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -1105,7 +1105,7 @@ static BITWISE_AND__INFO: OpInfo = OpInfo {
     name: "bitwise_and_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_and_", "torch.Tensor.__iand__"],
@@ -1139,7 +1139,7 @@ static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1185,7 +1185,7 @@ static BITWISE_OR_INFO: OpInfo = OpInfo {
     name: "bitwise_or.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_or", "torch.Tensor.bitwise_or", "torch.Tensor.__or__", "torch.Tensor.__ror__"],
@@ -1217,7 +1217,7 @@ static BITWISE_OR__INFO: OpInfo = OpInfo {
     name: "bitwise_or_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_or_", "torch.Tensor.__ior__"],
@@ -1251,7 +1251,7 @@ static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1297,7 +1297,7 @@ static BITWISE_XOR_INFO: OpInfo = OpInfo {
     name: "bitwise_xor.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -1334,7 +1334,7 @@ static BITWISE_XOR__INFO: OpInfo = OpInfo {
     name: "bitwise_xor_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_xor_", "torch.Tensor.__ixor__"],
@@ -1368,7 +1368,7 @@ static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1512,7 +1512,7 @@ static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
     name: "bitwise_left_shift.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_left_shift", "torch.Tensor.bitwise_left_shift", "torch.Tensor.__lshift__"],
@@ -1544,7 +1544,7 @@ static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
     name: "bitwise_left_shift_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_left_shift_", "torch.Tensor.__ilshift__"],
@@ -1578,7 +1578,7 @@ static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1624,7 +1624,7 @@ static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
     name: "bitwise_right_shift.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.bitwise_right_shift", "torch.Tensor.bitwise_right_shift", "torch.Tensor.__rshift__"],
@@ -1656,7 +1656,7 @@ static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
     name: "bitwise_right_shift_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.bitwise_right_shift_", "torch.Tensor.__irshift__"],
@@ -1690,7 +1690,7 @@ static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],

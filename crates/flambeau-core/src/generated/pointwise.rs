@@ -270,7 +270,7 @@ static RSUB_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -777,7 +777,7 @@ static REMAINDER_INFO: OpInfo = OpInfo {
     name: "remainder.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.remainder", "torch.Tensor.remainder", "torch.Tensor.__mod__"],
@@ -809,7 +809,7 @@ static REMAINDER__INFO: OpInfo = OpInfo {
     name: "remainder_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.remainder_", "torch.Tensor.__imod__"],
@@ -843,7 +843,7 @@ static REMAINDER_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -886,7 +886,7 @@ static FMOD_INFO: OpInfo = OpInfo {
     name: "fmod.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.fmod", "torch.Tensor.fmod"],
@@ -917,7 +917,7 @@ static FMOD__INFO: OpInfo = OpInfo {
     name: "fmod_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.fmod_"],
@@ -948,7 +948,7 @@ static FMOD_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -983,7 +983,7 @@ static POW_INFO: OpInfo = OpInfo {
     name: "pow.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("exponent", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("exponent", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.pow", "torch.Tensor.pow", "torch.Tensor.__pow__"],
@@ -1014,7 +1014,7 @@ static POW__INFO: OpInfo = OpInfo {
     name: "pow_.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("exponent", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("exponent", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.pow_", "torch.Tensor.__ipow__"],
@@ -1045,7 +1045,7 @@ static POW_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("exponent", Ty::Tensor, D::Required),
+            nu(a("exponent", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1077,7 +1077,7 @@ static FLOAT_POWER_INFO: OpInfo = OpInfo {
     name: "float_power.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("exponent", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("exponent", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.float_power", "torch.Tensor.float_power"],
@@ -1109,7 +1109,7 @@ static FLOAT_POWER_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("exponent", Ty::Tensor, D::Required),
+            nu(a("exponent", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1153,7 +1153,7 @@ static MAXIMUM_INFO: OpInfo = OpInfo {
     name: "maximum",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.maximum", "torch.Tensor.maximum"],
@@ -1187,7 +1187,7 @@ static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1229,7 +1229,7 @@ static MINIMUM_INFO: OpInfo = OpInfo {
     name: "minimum",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.minimum", "torch.Tensor.minimum"],
@@ -1263,7 +1263,7 @@ static MINIMUM_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1305,7 +1305,7 @@ static FMAX_INFO: OpInfo = OpInfo {
     name: "fmax",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.fmax", "torch.Tensor.fmax"],
@@ -1336,7 +1336,7 @@ static FMAX_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1378,7 +1378,7 @@ static FMIN_INFO: OpInfo = OpInfo {
     name: "fmin",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.fmin", "torch.Tensor.fmin"],
@@ -1409,7 +1409,7 @@ static FMIN_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -2763,7 +2763,7 @@ static ATAN2_INFO: OpInfo = OpInfo {
     name: "atan2",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.atan2", "torch.Tensor.atan2", "torch.arctan2", "torch.Tensor.arctan2"],
@@ -2794,7 +2794,7 @@ static ATAN2__INFO: OpInfo = OpInfo {
     name: "atan2_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.atan2_", "torch.Tensor.arctan2_"],
@@ -2828,7 +2828,7 @@ static ATAN2_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -2869,7 +2869,7 @@ static HYPOT_INFO: OpInfo = OpInfo {
     name: "hypot",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.hypot", "torch.Tensor.hypot"],
@@ -2900,7 +2900,7 @@ static HYPOT__INFO: OpInfo = OpInfo {
     name: "hypot_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.hypot_"],
@@ -2934,7 +2934,7 @@ static HYPOT_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -2975,7 +2975,7 @@ static COPYSIGN_INFO: OpInfo = OpInfo {
     name: "copysign.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.copysign", "torch.Tensor.copysign"],
@@ -3006,7 +3006,7 @@ static COPYSIGN__INFO: OpInfo = OpInfo {
     name: "copysign_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.copysign_"],
@@ -3040,7 +3040,7 @@ static COPYSIGN_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3086,7 +3086,7 @@ static NEXTAFTER_INFO: OpInfo = OpInfo {
     name: "nextafter",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nextafter", "torch.Tensor.nextafter"],
@@ -3118,7 +3118,7 @@ static NEXTAFTER__INFO: OpInfo = OpInfo {
     name: "nextafter_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.nextafter_"],
@@ -3152,7 +3152,7 @@ static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3185,7 +3185,7 @@ static LDEXP_INFO: OpInfo = OpInfo {
     name: "ldexp.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ldexp", "torch.Tensor.ldexp"],
@@ -3213,7 +3213,7 @@ static LDEXP__INFO: OpInfo = OpInfo {
     name: "ldexp_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.ldexp_"],
@@ -3244,7 +3244,7 @@ static LDEXP_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3289,7 +3289,7 @@ static HEAVISIDE_INFO: OpInfo = OpInfo {
     name: "heaviside",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("values", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("values", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.heaviside", "torch.Tensor.heaviside"],
@@ -3322,7 +3322,7 @@ static HEAVISIDE__INFO: OpInfo = OpInfo {
     name: "heaviside_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("values", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("values", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.heaviside_"],
@@ -3357,7 +3357,7 @@ static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("values", Ty::Tensor, D::Required),
+            nu(a("values", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3403,7 +3403,7 @@ static LOGADDEXP_INFO: OpInfo = OpInfo {
     name: "logaddexp",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logaddexp", "torch.Tensor.logaddexp"],
@@ -3437,7 +3437,7 @@ static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3483,7 +3483,7 @@ static LOGADDEXP2_INFO: OpInfo = OpInfo {
     name: "logaddexp2",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logaddexp2", "torch.Tensor.logaddexp2"],
@@ -3517,7 +3517,7 @@ static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3560,7 +3560,7 @@ static XLOGY_INFO: OpInfo = OpInfo {
     name: "xlogy.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.xlogy", "torch.Tensor.xlogy", "torch.special.xlogy"],
@@ -3591,7 +3591,7 @@ static XLOGY__INFO: OpInfo = OpInfo {
     name: "xlogy_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.xlogy_"],
@@ -3698,7 +3698,7 @@ static RTRUEDIV_INFO: OpInfo = OpInfo {
     name: "__rtruediv__",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.__rtruediv__", "torch.Tensor.__rdiv__"],
@@ -3722,7 +3722,7 @@ static RFLOORDIV_INFO: OpInfo = OpInfo {
     name: "__rfloordiv__",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.__rfloordiv__"],
@@ -3747,7 +3747,7 @@ static RMOD_INFO: OpInfo = OpInfo {
     name: "__rmod__",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.__rmod__"],
@@ -3771,7 +3771,7 @@ static RPOW_INFO: OpInfo = OpInfo {
     name: "__rpow__",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.__rpow__"],
