@@ -204,7 +204,9 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if raw.plan.is_some() {
         let given = raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some();
         if raw.kind != Kind::Pointwise || given {
-            return Err("plan is for pointwise rows, and takes the place of kernel, params and promote".into());
+            return Err(
+                "plan is for pointwise rows, and takes the place of kernel, params and promote".into()
+            );
         }
     } else if raw.kind == Kind::Pointwise {
         if raw.kernel.is_none() {

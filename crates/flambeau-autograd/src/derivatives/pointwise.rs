@@ -1,8 +1,8 @@
 //! Elementwise operators.
 
 use crate::formula::{
-    add, add_scalar, conj, div, eq, exp, masked, masked_not, mul, mul_scalar, neg, number, real, sub_scalar, where_,
-    zeros_like,
+    add, add_scalar, conj, div, eq, exp, masked, masked_not, mul, mul_scalar, neg, number, real, sub_scalar,
+    where_, zeros_like,
 };
 use crate::grad_mode::no_grad;
 use flambeau_core::{Result, Scalar, Tensor, ops};

@@ -1,7 +1,7 @@
 //! Comparisons that are made of others.
 
-use crate::error::{Error, Result};
 use crate::ergonomic::wrapped_number;
+use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use crate::{DType, ensure, ops};

@@ -111,7 +111,10 @@ pub fn div_mode_plan<'a>(
         Some("trunc") => &DIV_TRUNC,
         Some("floor") => &DIV_FLOOR,
         Some(m) => {
-            bail!(Runtime, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{m}'")
+            bail!(
+                Runtime,
+                "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{m}'"
+            )
         }
     };
     Ok(Planned::new(spec, &[self_, other]))

@@ -138,11 +138,7 @@ pub fn real(self_: &Tensor) -> Result<Tensor> {
 }
 /// `imag`
 pub fn imag(self_: &Tensor) -> Result<Tensor> {
-    ensure!(
-        self_.dtype().is_complex(),
-        Type,
-        "imag is not implemented for tensors with non-complex dtypes."
-    );
+    ensure!(self_.dtype().is_complex(), Type, "imag is not implemented for tensors with non-complex dtypes.");
     let p = part(self_, 1)?;
     if self_.is_conj() { ops::neg_view(&p) } else { Ok(p) }
 }
@@ -174,4 +170,3 @@ pub fn complex_check(real: &Tensor, imag: &Tensor) -> Result<()> {
 pub fn polar_check(abs: &Tensor, angle: &Tensor) -> Result<()> {
     parts_check(abs, angle)
 }
-
