@@ -173,7 +173,7 @@ impl Signature {
                 name: if arg.name == "self" && !method { "input" } else { arg.name },
                 arg,
                 index,
-                kind: if silent && arg.ty == Ty::Tensor && index > 0 {
+                kind: if silent && arg.ty == Ty::Tensor {
                     Kind::TensorOrNumber
                 } else {
                     Kind::Plain

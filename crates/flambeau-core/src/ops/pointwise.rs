@@ -157,7 +157,12 @@ pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// `ldexp`
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let two = crate::ergonomic::wrapped_number(Scalar::Float(2.0))?;
-    ops::mul(self_, &ops::pow(&two, other)?)
+    let d = match result_type(&[self_, other])? {
+        d if d.is_integral(true) => crate::promotion::default_dtype(),
+        d => d,
+    };
+    let exponent = ops::to(other, Some(d), None, None, None, false, false, None)?;
+    ops::mul(self_, &ops::pow(&two, &exponent)?)
 }
 
 fn no_complex(name: &str, tensors: &[&Tensor]) -> Result<()> {
