@@ -226,8 +226,11 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if raw.out && !schema.returns.iter().all(|r| r.1.is_one_tensor()) {
         return Err("out needs tensor results".into());
     }
-    if raw.kind == Kind::View && (raw.inplace || raw.out) {
-        return Err("views have no generated in-place or out form".into());
+    if raw.kind == Kind::View && raw.out {
+        return Err("views have no out form".into());
+    }
+    if grad == Grad::Composite && raw.kind != Kind::Composite {
+        return Err("grad = \"composite\" is for composites".into());
     }
     if raw.meta_fn && raw.kind != Kind::Direct {
         return Err("meta_fn is for direct rows".into());
@@ -244,7 +247,11 @@ fn row(raw: RawRow) -> Result<Row, String> {
         return Err(format!("diff_outputs: no result `{d}`"));
     }
     let _ = raw.sample;
-    let rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
+    let mut rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
+    // `where_` is `where` with the underscore that generated names get anyway
+    if rust.ends_with('_') && !schema.mutates() {
+        rust.pop();
+    }
     Ok(Row {
         label: raw.label.unwrap_or_else(|| format!("{rust}_cpu")),
         rust,

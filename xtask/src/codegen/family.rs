@@ -48,7 +48,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
         Grad::Formulas(_) => "Formula",
     };
     w(out, format_args!("/// `{}`: {}\n", form.aten(), row.doc))?;
-    let make = if row.kind == Kind::Composite {
+    let make = if form.is_composite() {
         format!("Op::composite(&{stat}_INFO, {}, {stem}_adaptor)", kernels[0].1)
     } else {
         let slots: Vec<String> = kernels.iter().map(|(k, f)| format!("(Key::{k}, {f})")).collect();
@@ -77,7 +77,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
             args.join(", "),
             returns.join(", "),
             python.join(", "),
-            row.kind == Kind::Composite,
+            form.is_composite(),
             row.doc,
         ),
     )?;
@@ -156,26 +156,6 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
     Ok(vec![("Cpu", name.clone()), ("Meta", name)])
 }
 
-/// The tensor arguments as one slice expression.
-fn tensor_inputs(row: &Row) -> String {
-    let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
-    if tensors.iter().all(|a| a.ty.is_one_tensor()) {
-        let names: Vec<String> = tensors.iter().map(|a| arg_ident(&a.name)).collect();
-        return format!("&[{}]", names.join(", "));
-    }
-    let mut s = String::from("&{ let mut v: Vec<&Tensor> = Vec::new();");
-    for a in tensors {
-        let n = arg_ident(&a.name);
-        let _ = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
-            (false, false, _) => write!(s, " v.push({n});"),
-            (true, _, true) => write!(s, " v.extend({n}.iter().flatten());"),
-            _ => write!(s, " v.extend({n});"),
-        };
-    }
-    s.push_str(" v }");
-    s
-}
-
 fn structured(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
     let row = form.row;
     let rust = &row.rust;
@@ -186,7 +166,8 @@ fn structured(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
     let pattern = |p: &str| if n == 1 { format!("{p}0") } else { format!("({})", numbered(p).join(", ")) };
     let per = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>();
     let sep = if args.is_empty() { "" } else { ", " };
-    let inputs = tensor_inputs(row);
+    let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+    let inputs = super::autograd::tensor_slice(&tensors);
     let mut names = Vec::new();
     {
         for key in ["Cpu", "Meta"] {
@@ -239,8 +220,8 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
     let row = form.row;
     let rust = super::types::ident(&row.rust);
     let keys: &[&'static str] = match (row.kind, form.mode) {
-        (Kind::View, _) => &["Cpu", "Cuda", "Meta", "Private"],
-        (Kind::Composite, _) => &["Cpu"],
+        _ if form.is_composite() => &["Cpu"],
+        (Kind::View | Kind::Composite, _) => &["Cpu", "Cuda", "Meta", "Private"],
         _ if row.schema.mutates() || (form.mode == Mode::Inplace && row.inplace_by_hand) => &["Cpu", "Meta"],
         _ if row.meta_fn => &["Cpu", "Meta"],
         _ => &["Cpu"],
@@ -271,6 +252,12 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
         {
             head(out, form, &name);
+            if form.self_mut() {
+                // the handle becomes the view; the call records it as one
+                let _ = writeln!(out, "*{} = ops::{rust}({})?;\nOk(())\n}}", args[0], args.join(", "));
+                v.push((*key, name));
+                continue;
+            }
             let _ = writeln!(out, "let r = {below}({})?;", args.join(", "));
             if form.mode == Mode::Inplace {
                 let _ = writeln!(out, "out::copy_to_self({:?}, {}, &r)\n}}", form.ident(), args[0]);

@@ -11,7 +11,8 @@ use super::{finish, ops, options::*, prelude::*, results::*};
 #[doc(alias = "torch.add")]
 #[track_caller]
 pub fn add(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::add(input, &*expect(other.operand()), Scalar::Int(1)))
+    let other = expect(other.operand());
+    expect(ops::add(input, &other, Scalar::Int(1)))
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. Into `out`, which is resized where its shape differs.
@@ -20,7 +21,8 @@ pub fn add(input: &Tensor, other: impl Operand) -> Tensor {
 #[doc(alias = "torch.add")]
 #[track_caller]
 pub fn add_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::add_out(input, &*expect(other.operand()), Scalar::Int(1), out));
+    let other = expect(other.operand());
+    expect(ops::add_out(input, &other, Scalar::Int(1), out));
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. Into `out`, which is resized where its shape differs.
@@ -30,7 +32,8 @@ pub fn add_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// With all keyword arguments.
 #[track_caller]
 pub fn add_out_with(input: &Tensor, other: impl Operand, o: AddOptions, out: &mut Tensor) {
-    expect(ops::add_out(input, &*expect(other.operand()), o.alpha, out));
+    let other = expect(other.operand());
+    expect(ops::add_out(input, &other, o.alpha, out));
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
@@ -40,7 +43,8 @@ pub fn add_out_with(input: &Tensor, other: impl Operand, o: AddOptions, out: &mu
 /// With all keyword arguments.
 #[track_caller]
 pub fn add_with(input: &Tensor, other: impl Operand, o: AddOptions) -> Tensor {
-    expect(ops::add(input, &*expect(other.operand()), o.alpha))
+    let other = expect(other.operand());
+    expect(ops::add(input, &other, o.alpha))
 }
 
 /// Index of the largest element, in the flattened input or over a dimension.
@@ -140,42 +144,48 @@ pub fn diagonal_with(input: &Tensor, o: DiagonalOptions) -> Tensor {
 #[doc(alias = "torch.div")]
 #[track_caller]
 pub fn div(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::div(input, &*expect(other.operand())))
+    let other = expect(other.operand());
+    expect(ops::div(input, &other))
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
 #[doc(alias = "torch.div")]
 #[track_caller]
 pub fn div_mode(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
-    expect(ops::div_mode(input, &*expect(other.operand()), rounding_mode))
+    let other = expect(other.operand());
+    expect(ops::div_mode(input, &other, rounding_mode))
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.div")]
 #[track_caller]
 pub fn div_mode_out(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>, out: &mut Tensor) {
-    expect(ops::div_mode_out(input, &*expect(other.operand()), rounding_mode, out));
+    let other = expect(other.operand());
+    expect(ops::div_mode_out(input, &other, rounding_mode, out));
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.div")]
 #[track_caller]
 pub fn div_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::div_out(input, &*expect(other.operand()), out));
+    let other = expect(other.operand());
+    expect(ops::div_out(input, &other, out));
 }
 
 /// Divides the input by `other`; integers give floats.
 #[doc(alias = "torch.divide")]
 #[track_caller]
 pub fn divide(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::div(input, &*expect(other.operand())))
+    let other = expect(other.operand());
+    expect(ops::div(input, &other))
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.divide")]
 #[track_caller]
 pub fn divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::div_out(input, &*expect(other.operand()), out));
+    let other = expect(other.operand());
+    expect(ops::div_out(input, &other, out));
 }
 
 /// A tensor with undefined content.
@@ -243,14 +253,16 @@ pub fn empty_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Ten
 #[doc(alias = "torch.eq")]
 #[track_caller]
 pub fn eq(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::eq(input, &*expect(other.operand())))
+    let other = expect(other.operand());
+    expect(ops::eq(input, &other))
 }
 
 /// Whether elements are equal. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.eq")]
 #[track_caller]
 pub fn eq_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::eq_out(input, &*expect(other.operand()), out));
+    let other = expect(other.operand());
+    expect(ops::eq_out(input, &other, out));
 }
 
 /// Exponential of every element.
@@ -362,28 +374,32 @@ pub fn max_dim_with(input: &Tensor, dim: i64, o: MaxDimOptions) -> MaxResult {
 #[doc(alias = "torch.mul")]
 #[track_caller]
 pub fn mul(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::mul(input, &*expect(other.operand())))
+    let other = expect(other.operand());
+    expect(ops::mul(input, &other))
 }
 
 /// Multiplies the input by `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.mul")]
 #[track_caller]
 pub fn mul_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::mul_out(input, &*expect(other.operand()), out));
+    let other = expect(other.operand());
+    expect(ops::mul_out(input, &other, out));
 }
 
 /// Multiplies the input by `other`.
 #[doc(alias = "torch.multiply")]
 #[track_caller]
 pub fn multiply(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::mul(input, &*expect(other.operand())))
+    let other = expect(other.operand());
+    expect(ops::mul(input, &other))
 }
 
 /// Multiplies the input by `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.multiply")]
 #[track_caller]
 pub fn multiply_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::mul_out(input, &*expect(other.operand()), out));
+    let other = expect(other.operand());
+    expect(ops::mul_out(input, &other, out));
 }
 
 /// `length` elements of a dimension from `start`.
@@ -562,14 +578,16 @@ pub fn squeeze_dims(input: &Tensor, dim: impl IntoDims) -> Tensor {
 #[doc(alias = "torch.sub")]
 #[track_caller]
 pub fn sub(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::sub(input, &*expect(other.operand()), Scalar::Int(1)))
+    let other = expect(other.operand());
+    expect(ops::sub(input, &other, Scalar::Int(1)))
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sub")]
 #[track_caller]
 pub fn sub_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::sub_out(input, &*expect(other.operand()), Scalar::Int(1), out));
+    let other = expect(other.operand());
+    expect(ops::sub_out(input, &other, Scalar::Int(1), out));
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
@@ -577,7 +595,8 @@ pub fn sub_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// With all keyword arguments.
 #[track_caller]
 pub fn sub_out_with(input: &Tensor, other: impl Operand, o: SubOptions, out: &mut Tensor) {
-    expect(ops::sub_out(input, &*expect(other.operand()), o.alpha, out));
+    let other = expect(other.operand());
+    expect(ops::sub_out(input, &other, o.alpha, out));
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
@@ -585,21 +604,24 @@ pub fn sub_out_with(input: &Tensor, other: impl Operand, o: SubOptions, out: &mu
 /// With all keyword arguments.
 #[track_caller]
 pub fn sub_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tensor {
-    expect(ops::sub(input, &*expect(other.operand()), o.alpha))
+    let other = expect(other.operand());
+    expect(ops::sub(input, &other, o.alpha))
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
 #[doc(alias = "torch.subtract")]
 #[track_caller]
 pub fn subtract(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::sub(input, &*expect(other.operand()), Scalar::Int(1)))
+    let other = expect(other.operand());
+    expect(ops::sub(input, &other, Scalar::Int(1)))
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.subtract")]
 #[track_caller]
 pub fn subtract_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::sub_out(input, &*expect(other.operand()), Scalar::Int(1), out));
+    let other = expect(other.operand());
+    expect(ops::sub_out(input, &other, Scalar::Int(1), out));
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
@@ -607,7 +629,8 @@ pub fn subtract_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// With all keyword arguments.
 #[track_caller]
 pub fn subtract_out_with(input: &Tensor, other: impl Operand, o: SubOptions, out: &mut Tensor) {
-    expect(ops::sub_out(input, &*expect(other.operand()), o.alpha, out));
+    let other = expect(other.operand());
+    expect(ops::sub_out(input, &other, o.alpha, out));
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
@@ -615,7 +638,8 @@ pub fn subtract_out_with(input: &Tensor, other: impl Operand, o: SubOptions, out
 /// With all keyword arguments.
 #[track_caller]
 pub fn subtract_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tensor {
-    expect(ops::sub(input, &*expect(other.operand()), o.alpha))
+    let other = expect(other.operand());
+    expect(ops::sub(input, &other, o.alpha))
 }
 
 /// Sum of all elements, or over dimensions.
@@ -692,14 +716,16 @@ pub fn transpose(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
 #[doc(alias = "torch.true_divide")]
 #[track_caller]
 pub fn true_divide(input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::div(input, &*expect(other.operand())))
+    let other = expect(other.operand());
+    expect(ops::div(input, &other))
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.true_divide")]
 #[track_caller]
 pub fn true_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::div_out(input, &*expect(other.operand()), out));
+    let other = expect(other.operand());
+    expect(ops::div_out(input, &other, out));
 }
 
 /// All slices along a dimension, which is removed.
@@ -742,14 +768,16 @@ pub fn view_as_real(input: &Tensor) -> Tensor {
 #[doc(alias = "torch.where")]
 #[track_caller]
 pub fn where_(condition: &Tensor, input: &Tensor, other: impl Operand) -> Tensor {
-    expect(ops::where_(condition, input, &*expect(other.operand())))
+    let other = expect(other.operand());
+    expect(ops::where_(condition, input, &other))
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.where")]
 #[track_caller]
 pub fn where_out(condition: &Tensor, input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    expect(ops::where_out(condition, input, &*expect(other.operand()), out));
+    let other = expect(other.operand());
+    expect(ops::where_out(condition, input, &other, out));
 }
 
 /// Sets every element to zero.

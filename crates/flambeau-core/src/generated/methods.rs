@@ -12,7 +12,8 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.add")]
     #[track_caller]
     pub fn add(&self, other: impl Operand) -> Tensor {
-        expect(ops::add(self, &*expect(other.operand()), Scalar::Int(1)))
+        let other = expect(other.operand());
+        expect(ops::add(self, &other, Scalar::Int(1)))
     }
 
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. In place: the first tensor takes the result.
@@ -21,7 +22,8 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.add_")]
     #[track_caller]
     pub fn add_(&self, other: impl Operand) -> &Self {
-        expect(ops::add_(self, &*expect(other.operand()), Scalar::Int(1)));
+        let other = expect(other.operand());
+        expect(ops::add_(self, &other, Scalar::Int(1)));
         self
     }
 
@@ -32,7 +34,8 @@ impl Tensor {
     /// With all keyword arguments.
     #[track_caller]
     pub fn add_with(&self, other: impl Operand, o: AddOptions) -> Tensor {
-        expect(ops::add(self, &*expect(other.operand()), o.alpha))
+        let other = expect(other.operand());
+        expect(ops::add(self, &other, o.alpha))
     }
 
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`. In place: the first tensor takes the result.
@@ -42,7 +45,8 @@ impl Tensor {
     /// With all keyword arguments.
     #[track_caller]
     pub fn add_with_(&self, other: impl Operand, o: AddOptions) -> &Self {
-        expect(ops::add_(self, &*expect(other.operand()), o.alpha));
+        let other = expect(other.operand());
+        expect(ops::add_(self, &other, o.alpha));
         self
     }
 
@@ -148,14 +152,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.div")]
     #[track_caller]
     pub fn div(&self, other: impl Operand) -> Tensor {
-        expect(ops::div(self, &*expect(other.operand())))
+        let other = expect(other.operand());
+        expect(ops::div(self, &other))
     }
 
     /// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.div_")]
     #[track_caller]
     pub fn div_(&self, other: impl Operand) -> &Self {
-        expect(ops::div_(self, &*expect(other.operand())));
+        let other = expect(other.operand());
+        expect(ops::div_(self, &other));
         self
     }
 
@@ -163,14 +169,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.div")]
     #[track_caller]
     pub fn div_mode(&self, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
-        expect(ops::div_mode(self, &*expect(other.operand()), rounding_mode))
+        let other = expect(other.operand());
+        expect(ops::div_mode(self, &other, rounding_mode))
     }
 
     /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.div_")]
     #[track_caller]
     pub fn div_mode_(&self, other: impl Operand, rounding_mode: Option<&str>) -> &Self {
-        expect(ops::div_mode_(self, &*expect(other.operand()), rounding_mode));
+        let other = expect(other.operand());
+        expect(ops::div_mode_(self, &other, rounding_mode));
         self
     }
 
@@ -178,14 +186,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.divide")]
     #[track_caller]
     pub fn divide(&self, other: impl Operand) -> Tensor {
-        expect(ops::div(self, &*expect(other.operand())))
+        let other = expect(other.operand());
+        expect(ops::div(self, &other))
     }
 
     /// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.divide_")]
     #[track_caller]
     pub fn divide_(&self, other: impl Operand) -> &Self {
-        expect(ops::div_(self, &*expect(other.operand())));
+        let other = expect(other.operand());
+        expect(ops::div_(self, &other));
         self
     }
 
@@ -193,14 +203,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.eq")]
     #[track_caller]
     pub fn eq(&self, other: impl Operand) -> Tensor {
-        expect(ops::eq(self, &*expect(other.operand())))
+        let other = expect(other.operand());
+        expect(ops::eq(self, &other))
     }
 
     /// Whether elements are equal. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.eq_")]
     #[track_caller]
     pub fn eq_(&self, other: impl Operand) -> &Self {
-        expect(ops::eq_(self, &*expect(other.operand())));
+        let other = expect(other.operand());
+        expect(ops::eq_(self, &other));
         self
     }
 
@@ -284,14 +296,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.mul")]
     #[track_caller]
     pub fn mul(&self, other: impl Operand) -> Tensor {
-        expect(ops::mul(self, &*expect(other.operand())))
+        let other = expect(other.operand());
+        expect(ops::mul(self, &other))
     }
 
     /// Multiplies the input by `other`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.mul_")]
     #[track_caller]
     pub fn mul_(&self, other: impl Operand) -> &Self {
-        expect(ops::mul_(self, &*expect(other.operand())));
+        let other = expect(other.operand());
+        expect(ops::mul_(self, &other));
         self
     }
 
@@ -299,14 +313,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.multiply")]
     #[track_caller]
     pub fn multiply(&self, other: impl Operand) -> Tensor {
-        expect(ops::mul(self, &*expect(other.operand())))
+        let other = expect(other.operand());
+        expect(ops::mul(self, &other))
     }
 
     /// Multiplies the input by `other`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.multiply_")]
     #[track_caller]
     pub fn multiply_(&self, other: impl Operand) -> &Self {
-        expect(ops::mul_(self, &*expect(other.operand())));
+        let other = expect(other.operand());
+        expect(ops::mul_(self, &other));
         self
     }
 
@@ -452,14 +468,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.sub")]
     #[track_caller]
     pub fn sub(&self, other: impl Operand) -> Tensor {
-        expect(ops::sub(self, &*expect(other.operand()), Scalar::Int(1)))
+        let other = expect(other.operand());
+        expect(ops::sub(self, &other, Scalar::Int(1)))
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.sub_")]
     #[track_caller]
     pub fn sub_(&self, other: impl Operand) -> &Self {
-        expect(ops::sub_(self, &*expect(other.operand()), Scalar::Int(1)));
+        let other = expect(other.operand());
+        expect(ops::sub_(self, &other, Scalar::Int(1)));
         self
     }
 
@@ -468,7 +486,8 @@ impl Tensor {
     /// With all keyword arguments.
     #[track_caller]
     pub fn sub_with(&self, other: impl Operand, o: SubOptions) -> Tensor {
-        expect(ops::sub(self, &*expect(other.operand()), o.alpha))
+        let other = expect(other.operand());
+        expect(ops::sub(self, &other, o.alpha))
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
@@ -476,7 +495,8 @@ impl Tensor {
     /// With all keyword arguments.
     #[track_caller]
     pub fn sub_with_(&self, other: impl Operand, o: SubOptions) -> &Self {
-        expect(ops::sub_(self, &*expect(other.operand()), o.alpha));
+        let other = expect(other.operand());
+        expect(ops::sub_(self, &other, o.alpha));
         self
     }
 
@@ -484,14 +504,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.subtract")]
     #[track_caller]
     pub fn subtract(&self, other: impl Operand) -> Tensor {
-        expect(ops::sub(self, &*expect(other.operand()), Scalar::Int(1)))
+        let other = expect(other.operand());
+        expect(ops::sub(self, &other, Scalar::Int(1)))
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.subtract_")]
     #[track_caller]
     pub fn subtract_(&self, other: impl Operand) -> &Self {
-        expect(ops::sub_(self, &*expect(other.operand()), Scalar::Int(1)));
+        let other = expect(other.operand());
+        expect(ops::sub_(self, &other, Scalar::Int(1)));
         self
     }
 
@@ -500,7 +522,8 @@ impl Tensor {
     /// With all keyword arguments.
     #[track_caller]
     pub fn subtract_with(&self, other: impl Operand, o: SubOptions) -> Tensor {
-        expect(ops::sub(self, &*expect(other.operand()), o.alpha))
+        let other = expect(other.operand());
+        expect(ops::sub(self, &other, o.alpha))
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
@@ -508,7 +531,8 @@ impl Tensor {
     /// With all keyword arguments.
     #[track_caller]
     pub fn subtract_with_(&self, other: impl Operand, o: SubOptions) -> &Self {
-        expect(ops::sub_(self, &*expect(other.operand()), o.alpha));
+        let other = expect(other.operand());
+        expect(ops::sub_(self, &other, o.alpha));
         self
     }
 
@@ -558,14 +582,16 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.true_divide")]
     #[track_caller]
     pub fn true_divide(&self, other: impl Operand) -> Tensor {
-        expect(ops::div(self, &*expect(other.operand())))
+        let other = expect(other.operand());
+        expect(ops::div(self, &other))
     }
 
     /// Divides the input by `other`; integers give floats. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.true_divide_")]
     #[track_caller]
     pub fn true_divide_(&self, other: impl Operand) -> &Self {
-        expect(ops::div_(self, &*expect(other.operand())));
+        let other = expect(other.operand());
+        expect(ops::div_(self, &other));
         self
     }
 
@@ -630,7 +656,8 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.where")]
     #[track_caller]
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Tensor {
-        expect(ops::where_(condition, self, &*expect(other.operand())))
+        let other = expect(other.operand());
+        expect(ops::where_(condition, self, &other))
     }
 
     /// Sets every element to zero.

@@ -474,13 +474,13 @@ pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.where")]
 #[doc(alias = "torch.Tensor.where")]
 pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::WHERE_.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
+    (pointwise::WHERE.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.where")]
 pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::WHERE__OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
+    (pointwise::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
         condition, self_, other, out,
     )
 }

@@ -5,28 +5,6 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
-/// Keyword arguments of `torch.clone`.
-#[derive(Clone, Debug)]
-pub struct CloneOptions {
-    pub(super) memory_format: Option<MemoryFormat>,
-}
-impl Default for CloneOptions {
-    fn default() -> Self {
-        CloneOptions { memory_format: None }
-    }
-}
-impl CloneOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Sets `memory_format` (default `None`).
-    pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
-        self.memory_format = Some(memory_format);
-        self
-    }
-}
-
 /// Keyword arguments of `Tensor.copy_`.
 #[derive(Clone, Debug)]
 pub struct CopyInplaceOptions {
@@ -34,57 +12,18 @@ pub struct CopyInplaceOptions {
 }
 impl Default for CopyInplaceOptions {
     fn default() -> Self {
-        CopyInplaceOptions { non_blocking: false }
+        Self::new()
     }
 }
 impl CopyInplaceOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        CopyInplaceOptions { non_blocking: false }
     }
     /// Sets `non_blocking` (default `false`).
     pub fn non_blocking(mut self, non_blocking: bool) -> Self {
         self.non_blocking = non_blocking;
         self
-    }
-}
-
-/// Keyword arguments of `Tensor.to`.
-#[derive(Clone, Debug)]
-pub struct ToOptions {
-    pub(super) non_blocking: bool,
-    pub(super) copy: bool,
-    pub(super) tensor: TensorOptions,
-}
-impl Default for ToOptions {
-    fn default() -> Self {
-        ToOptions { non_blocking: false, copy: false, tensor: TensorOptions::default() }
-    }
-}
-impl ToOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Sets `non_blocking` (default `false`).
-    pub fn non_blocking(mut self, non_blocking: bool) -> Self {
-        self.non_blocking = non_blocking;
-        self
-    }
-    /// Sets `copy` (default `false`).
-    pub fn copy(mut self, copy: bool) -> Self {
-        self.copy = copy;
-        self
-    }
-    /// Dtype, device and the like of the result.
-    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
-        self.tensor = options.into();
-        self
-    }
-}
-impl<T: Into<TensorOptions>> From<T> for ToOptions {
-    fn from(o: T) -> Self {
-        Self::new().options(o)
     }
 }
 
@@ -95,13 +34,13 @@ pub struct ContiguousOptions {
 }
 impl Default for ContiguousOptions {
     fn default() -> Self {
-        ContiguousOptions { memory_format: MemoryFormat::Contiguous }
+        Self::new()
     }
 }
 impl ContiguousOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        ContiguousOptions { memory_format: MemoryFormat::Contiguous }
     }
     /// Sets `memory_format` (default `Contiguous`).
     pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
@@ -117,13 +56,13 @@ pub struct AddOptions {
 }
 impl Default for AddOptions {
     fn default() -> Self {
-        AddOptions { alpha: Scalar::Int(1) }
+        Self::new()
     }
 }
 impl AddOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        AddOptions { alpha: Scalar::Int(1) }
     }
     /// Sets `alpha` (default `1`).
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
@@ -139,13 +78,13 @@ pub struct SubOptions {
 }
 impl Default for SubOptions {
     fn default() -> Self {
-        SubOptions { alpha: Scalar::Int(1) }
+        Self::new()
     }
 }
 impl SubOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SubOptions { alpha: Scalar::Int(1) }
     }
     /// Sets `alpha` (default `1`).
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
@@ -162,13 +101,13 @@ pub struct SoftplusOptions {
 }
 impl Default for SoftplusOptions {
     fn default() -> Self {
-        SoftplusOptions { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
+        Self::new()
     }
 }
 impl SoftplusOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SoftplusOptions { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
     }
     /// Sets `beta` (default `1`).
     pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
@@ -191,13 +130,13 @@ pub struct SumOptions {
 }
 impl Default for SumOptions {
     fn default() -> Self {
-        SumOptions { dim: None, keepdim: false, dtype: None }
+        Self::new()
     }
 }
 impl SumOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SumOptions { dim: None, keepdim: false, dtype: None }
     }
     /// Sets `dim` (default `None`).
     pub fn dim(mut self, dim: impl IntoDims) -> Self {
@@ -223,13 +162,13 @@ pub struct MaxDimOptions {
 }
 impl Default for MaxDimOptions {
     fn default() -> Self {
-        MaxDimOptions { keepdim: false }
+        Self::new()
     }
 }
 impl MaxDimOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        MaxDimOptions { keepdim: false }
     }
     /// Sets `keepdim` (default `false`).
     pub fn keepdim(mut self, keepdim: bool) -> Self {
@@ -246,13 +185,13 @@ pub struct ArgmaxOptions {
 }
 impl Default for ArgmaxOptions {
     fn default() -> Self {
-        ArgmaxOptions { dim: None, keepdim: false }
+        Self::new()
     }
 }
 impl ArgmaxOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        ArgmaxOptions { dim: None, keepdim: false }
     }
     /// Sets `dim` (default `None`).
     pub fn dim(mut self, dim: i64) -> Self {
@@ -273,13 +212,13 @@ pub struct AsStridedOptions {
 }
 impl Default for AsStridedOptions {
     fn default() -> Self {
-        AsStridedOptions { storage_offset: None }
+        Self::new()
     }
 }
 impl AsStridedOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        AsStridedOptions { storage_offset: None }
     }
     /// Sets `storage_offset` (default `None`).
     pub fn storage_offset(mut self, storage_offset: i64) -> Self {
@@ -295,13 +234,13 @@ pub struct ExpandOptions {
 }
 impl Default for ExpandOptions {
     fn default() -> Self {
-        ExpandOptions { implicit: false }
+        Self::new()
     }
 }
 impl ExpandOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        ExpandOptions { implicit: false }
     }
     /// Sets `implicit` (default `false`).
     pub fn implicit(mut self, implicit: bool) -> Self {
@@ -319,13 +258,13 @@ pub struct DiagonalOptions {
 }
 impl Default for DiagonalOptions {
     fn default() -> Self {
-        DiagonalOptions { offset: 0, dim1: 0, dim2: 1 }
+        Self::new()
     }
 }
 impl DiagonalOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        DiagonalOptions { offset: 0, dim1: 0, dim2: 1 }
     }
     /// Sets `offset` (default `0`).
     pub fn offset(mut self, offset: i64) -> Self {
@@ -351,13 +290,13 @@ pub struct UnbindOptions {
 }
 impl Default for UnbindOptions {
     fn default() -> Self {
-        UnbindOptions { dim: 0 }
+        Self::new()
     }
 }
 impl UnbindOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        UnbindOptions { dim: 0 }
     }
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {
@@ -373,13 +312,13 @@ pub struct SplitOptions {
 }
 impl Default for SplitOptions {
     fn default() -> Self {
-        SplitOptions { dim: 0 }
+        Self::new()
     }
 }
 impl SplitOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SplitOptions { dim: 0 }
     }
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {
@@ -395,13 +334,13 @@ pub struct SplitWithSizesOptions {
 }
 impl Default for SplitWithSizesOptions {
     fn default() -> Self {
-        SplitWithSizesOptions { dim: 0 }
+        Self::new()
     }
 }
 impl SplitWithSizesOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SplitWithSizesOptions { dim: 0 }
     }
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {
@@ -418,13 +357,13 @@ pub struct FlattenOptions {
 }
 impl Default for FlattenOptions {
     fn default() -> Self {
-        FlattenOptions { start_dim: 0, end_dim: -1 }
+        Self::new()
     }
 }
 impl FlattenOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        FlattenOptions { start_dim: 0, end_dim: -1 }
     }
     /// Sets `start_dim` (default `0`).
     pub fn start_dim(mut self, start_dim: i64) -> Self {
@@ -445,13 +384,13 @@ pub struct SplitSizesOptions {
 }
 impl Default for SplitSizesOptions {
     fn default() -> Self {
-        SplitSizesOptions { dim: 0 }
+        Self::new()
     }
 }
 impl SplitSizesOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SplitSizesOptions { dim: 0 }
     }
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {

@@ -940,24 +940,21 @@ fn eq_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 }
 
 static WHERE_SPEC: PointwiseSpec = PointwiseSpec {
-    name: "where_",
-    label: "where__cpu",
+    name: "where",
+    label: "where_cpu",
     kernel: &flambeau_cpu::pointwise::WHERE,
     promote: Promote::SkipFirst,
 };
-fn where_inplace_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+fn where_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     f::where_condition(condition, self_, other)?;
     iter::pointwise(&WHERE_SPEC, &[condition, self_, other], &[])
 }
-/// Type of [`WHERE_`].
-pub type WhereInplaceFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+/// Type of [`WHERE`].
+pub type WhereFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `where.self`: Elements of the input where `condition` holds, of `other` elsewhere.
-pub static WHERE_: Op<WhereInplaceFn> = Op::new(
-    &WHERE__INFO,
-    &[(Key::Cpu, where_inplace_kernel), (Key::Meta, where_inplace_kernel)],
-    where_inplace_adaptor,
-);
-static WHERE__INFO: OpInfo = OpInfo {
+pub static WHERE: Op<WhereFn> =
+    Op::new(&WHERE_INFO, &[(Key::Cpu, where_kernel), (Key::Meta, where_kernel)], where_adaptor);
+static WHERE_INFO: OpInfo = OpInfo {
     name: "where.self",
     owner: "flambeau-core",
     schema: Schema {
@@ -970,15 +967,15 @@ static WHERE__INFO: OpInfo = OpInfo {
     },
     python: &["torch.where", "torch.Tensor.where"],
     composite: false,
-    boxed: where_inplace_boxed,
+    boxed: where_boxed,
     doc: "Elements of the input where `condition` holds, of `other` elsewhere.",
     grad: Differentiability::Formula,
 };
-fn where_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+fn where_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
 }
-fn where_inplace_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&WHERE__INFO, vec![condition.into_value(), self_.into_value(), other.into_value()])
+fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&WHERE_INFO, vec![condition.into_value(), self_.into_value(), other.into_value()])
         .and_then(Results::from_values)
 }
 
@@ -986,15 +983,15 @@ fn where_out_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mu
     f::where_condition(condition, self_, other)?;
     iter::pointwise_out(&WHERE_SPEC, &[condition, self_, other], &[], out)
 }
-/// Type of [`WHERE__OUT`].
+/// Type of [`WHERE_OUT`].
 pub type WhereOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `where.self_out`: Elements of the input where `condition` holds, of `other` elsewhere.
-pub static WHERE__OUT: Op<WhereOutFn> = Op::new(
-    &WHERE__OUT_INFO,
+pub static WHERE_OUT: Op<WhereOutFn> = Op::new(
+    &WHERE_OUT_INFO,
     &[(Key::Cpu, where_out_kernel), (Key::Meta, where_out_kernel)],
     where_out_adaptor,
 );
-static WHERE__OUT_INFO: OpInfo = OpInfo {
+static WHERE_OUT_INFO: OpInfo = OpInfo {
     name: "where.self_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1019,7 +1016,7 @@ fn where_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn where_out_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     let v = call_fallback(
-        &WHERE__OUT_INFO,
+        &WHERE_OUT_INFO,
         vec![condition.into_value(), self_.into_value(), other.into_value(), (&*out).into_value()],
     )?;
     *out = arg(&v, 0)?;
