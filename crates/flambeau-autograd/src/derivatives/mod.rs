@@ -4,4 +4,7 @@ pub mod copy;
 pub mod creation;
 pub mod pointwise;
 pub mod reduction;
+pub mod scan;
+pub mod softmax;
+pub mod sorting;
 pub mod views;

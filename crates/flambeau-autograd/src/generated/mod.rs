@@ -6,6 +6,9 @@ pub mod copy;
 pub mod creation;
 pub mod pointwise;
 pub mod reduction;
+pub mod scan;
+pub mod softmax;
+pub mod sorting;
 pub mod views;
 
 /// Fills the autograd slots.
@@ -14,6 +17,9 @@ pub fn fill() {
     creation::fill();
     pointwise::fill();
     reduction::fill();
+    scan::fill();
+    softmax::fill();
+    sorting::fill();
     views::fill();
 }
 /// Pins a formula's type.

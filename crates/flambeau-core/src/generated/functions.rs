@@ -47,6 +47,244 @@ pub fn add_with(input: &Tensor, other: impl Operand, o: AddOptions) -> Tensor {
     expect(ops::add(input, &other, o.alpha))
 }
 
+/// Whether all elements are true.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all(input: &Tensor) -> Tensor {
+    expect(ops::all(input))
+}
+
+/// Whether all elements are true, over a dimension.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+    expect(ops::all_dim(input, dim, keepdim))
+}
+
+/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+    expect(ops::all_dim_out(input, dim, keepdim, out));
+}
+
+/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn all_dim_out_with(input: &Tensor, dim: i64, o: AllDimOptions, out: &mut Tensor) {
+    expect(ops::all_dim_out(input, dim, o.keepdim, out));
+}
+
+/// Whether all elements are true, over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn all_dim_with(input: &Tensor, dim: i64, o: AllDimOptions) -> Tensor {
+    expect(ops::all_dim(input, dim, o.keepdim))
+}
+
+/// Whether all elements are true, over dimensions.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_dims(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::all_dims(input, Some(&*dim.into_dims()), keepdim))
+}
+
+/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_dims_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::all_dims_out(input, Some(&*dim.into_dims()), keepdim, out));
+}
+
+/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn all_dims_out_with(input: &Tensor, o: AllDimsOptions, out: &mut Tensor) {
+    expect(ops::all_dims_out(input, o.dim.as_deref(), o.keepdim, out));
+}
+
+/// Whether all elements are true, over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn all_dims_with(input: &Tensor, o: AllDimsOptions) -> Tensor {
+    expect(ops::all_dims(input, o.dim.as_deref(), o.keepdim))
+}
+
+/// Whether all elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::all_out(input, out));
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones.
+#[doc(alias = "torch.amax")]
+#[track_caller]
+pub fn amax(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::amax(input, &dim.into_dims(), keepdim))
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.amax")]
+#[track_caller]
+pub fn amax_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::amax_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn amax_out_with(input: &Tensor, o: AmaxOptions, out: &mut Tensor) {
+    expect(ops::amax_out(input, &o.dim, o.keepdim, out));
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn amax_with(input: &Tensor, o: AmaxOptions) -> Tensor {
+    expect(ops::amax(input, &o.dim, o.keepdim))
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones.
+#[doc(alias = "torch.amin")]
+#[track_caller]
+pub fn amin(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::amin(input, &dim.into_dims(), keepdim))
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.amin")]
+#[track_caller]
+pub fn amin_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::amin_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn amin_out_with(input: &Tensor, o: AminOptions, out: &mut Tensor) {
+    expect(ops::amin_out(input, &o.dim, o.keepdim, out));
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn amin_with(input: &Tensor, o: AminOptions) -> Tensor {
+    expect(ops::amin(input, &o.dim, o.keepdim))
+}
+
+/// Smallest and largest elements.
+#[doc(alias = "torch.aminmax")]
+#[track_caller]
+pub fn aminmax(input: &Tensor) -> AminmaxResult {
+    expect(ops::aminmax(input, None, false)).into()
+}
+
+/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.aminmax")]
+#[track_caller]
+pub fn aminmax_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::aminmax_out(input, None, false, out0, out1));
+}
+
+/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn aminmax_out_with(input: &Tensor, o: AminmaxOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::aminmax_out(input, o.dim, o.keepdim, out0, out1));
+}
+
+/// Smallest and largest elements.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn aminmax_with(input: &Tensor, o: AminmaxOptions) -> AminmaxResult {
+    expect(ops::aminmax(input, o.dim, o.keepdim)).into()
+}
+
+/// Whether any elements are true.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any(input: &Tensor) -> Tensor {
+    expect(ops::any(input))
+}
+
+/// Whether any elements are true, over a dimension.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+    expect(ops::any_dim(input, dim, keepdim))
+}
+
+/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+    expect(ops::any_dim_out(input, dim, keepdim, out));
+}
+
+/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn any_dim_out_with(input: &Tensor, dim: i64, o: AnyDimOptions, out: &mut Tensor) {
+    expect(ops::any_dim_out(input, dim, o.keepdim, out));
+}
+
+/// Whether any elements are true, over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn any_dim_with(input: &Tensor, dim: i64, o: AnyDimOptions) -> Tensor {
+    expect(ops::any_dim(input, dim, o.keepdim))
+}
+
+/// Whether any elements are true, over dimensions.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_dims(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::any_dims(input, Some(&*dim.into_dims()), keepdim))
+}
+
+/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_dims_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::any_dims_out(input, Some(&*dim.into_dims()), keepdim, out));
+}
+
+/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn any_dims_out_with(input: &Tensor, o: AnyDimsOptions, out: &mut Tensor) {
+    expect(ops::any_dims_out(input, o.dim.as_deref(), o.keepdim, out));
+}
+
+/// Whether any elements are true, over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn any_dims_with(input: &Tensor, o: AnyDimsOptions) -> Tensor {
+    expect(ops::any_dims(input, o.dim.as_deref(), o.keepdim))
+}
+
+/// Whether any elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::any_out(input, out));
+}
+
 /// Index of the largest element, in the flattened input or over a dimension.
 #[doc(alias = "torch.argmax")]
 #[track_caller]
@@ -91,6 +329,95 @@ pub fn argmax_with(input: &Tensor, o: ArgmaxOptions) -> Tensor {
     expect(ops::argmax(input, o.dim, o.keepdim))
 }
 
+/// Index of the smallest element, in the flattened input or over a dimension.
+#[doc(alias = "torch.argmin")]
+#[track_caller]
+pub fn argmin(input: &Tensor) -> Tensor {
+    expect(ops::argmin(input, None, false))
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension.
+#[doc(alias = "torch.argmin")]
+#[track_caller]
+pub fn argmin_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+    expect(ops::argmin(input, Some(dim), keepdim))
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.argmin")]
+#[track_caller]
+pub fn argmin_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+    expect(ops::argmin_out(input, Some(dim), keepdim, out));
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.argmin")]
+#[track_caller]
+pub fn argmin_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::argmin_out(input, None, false, out));
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argmin_out_with(input: &Tensor, o: ArgminOptions, out: &mut Tensor) {
+    expect(ops::argmin_out(input, o.dim, o.keepdim, out));
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argmin_with(input: &Tensor, o: ArgminOptions) -> Tensor {
+    expect(ops::argmin(input, o.dim, o.keepdim))
+}
+
+/// Indices that sort a dimension.
+#[doc(alias = "torch.argsort")]
+#[track_caller]
+pub fn argsort(input: &Tensor, dim: i64, descending: bool) -> Tensor {
+    expect(ops::argsort(input, dim, descending))
+}
+
+/// Indices that sort a dimension; equal elements keep their order.
+#[doc(alias = "torch.argsort")]
+#[track_caller]
+pub fn argsort_stable(input: &Tensor, stable: bool, dim: i64, descending: bool) -> Tensor {
+    expect(ops::argsort_stable(input, stable, dim, descending))
+}
+
+/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.argsort")]
+#[track_caller]
+pub fn argsort_stable_out(input: &Tensor, stable: bool, dim: i64, descending: bool, out: &mut Tensor) {
+    expect(ops::argsort_stable_out(input, stable, dim, descending, out));
+}
+
+/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argsort_stable_out_with(input: &Tensor, stable: bool, o: ArgsortStableOptions, out: &mut Tensor) {
+    expect(ops::argsort_stable_out(input, stable, o.dim, o.descending, out));
+}
+
+/// Indices that sort a dimension; equal elements keep their order.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argsort_stable_with(input: &Tensor, stable: bool, o: ArgsortStableOptions) -> Tensor {
+    expect(ops::argsort_stable(input, stable, o.dim, o.descending))
+}
+
+/// Indices that sort a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argsort_with(input: &Tensor, o: ArgsortOptions) -> Tensor {
+    expect(ops::argsort(input, o.dim, o.descending))
+}
+
 /// A view with any sizes, strides and offset.
 #[doc(alias = "torch.as_strided")]
 #[track_caller]
@@ -111,11 +438,220 @@ pub fn as_strided_with(
     expect(ops::as_strided(input, &size.into_dims(), &stride.into_dims(), o.storage_offset))
 }
 
+/// Counts (or sums of weights) of each non-negative integer.
+#[doc(alias = "torch.bincount")]
+#[track_caller]
+pub fn bincount(input: &Tensor) -> Tensor {
+    expect(ops::bincount(input, None, 0))
+}
+
+/// Counts (or sums of weights) of each non-negative integer.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bincount_with(input: &Tensor, o: BincountOptions) -> Tensor {
+    expect(ops::bincount(input, o.weights.as_ref(), o.minlength))
+}
+
+/// Index of the bucket that each value falls into.
+#[doc(alias = "torch.bucketize")]
+#[track_caller]
+pub fn bucketize(input: &Tensor, boundaries: &Tensor) -> Tensor {
+    expect(ops::bucketize(input, boundaries, false, false))
+}
+
+/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bucketize")]
+#[track_caller]
+pub fn bucketize_out(input: &Tensor, boundaries: &Tensor, out: &mut Tensor) {
+    expect(ops::bucketize_out(input, boundaries, false, false, out));
+}
+
+/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bucketize_out_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions, out: &mut Tensor) {
+    expect(ops::bucketize_out(input, boundaries, o.out_int32, o.right, out));
+}
+
+/// Index of the bucket that a value falls into.
+#[doc(alias = "torch.bucketize")]
+#[track_caller]
+pub fn bucketize_scalar(self_: impl Into<Scalar>, boundaries: &Tensor) -> Tensor {
+    expect(ops::bucketize_scalar(self_.into(), boundaries, false, false))
+}
+
+/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bucketize")]
+#[track_caller]
+pub fn bucketize_scalar_out(self_: impl Into<Scalar>, boundaries: &Tensor, out: &mut Tensor) {
+    expect(ops::bucketize_scalar_out(self_.into(), boundaries, false, false, out));
+}
+
+/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bucketize_scalar_out_with(
+    self_: impl Into<Scalar>,
+    boundaries: &Tensor,
+    o: BucketizeScalarOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::bucketize_scalar_out(self_.into(), boundaries, o.out_int32, o.right, out));
+}
+
+/// Index of the bucket that a value falls into.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bucketize_scalar_with(
+    self_: impl Into<Scalar>,
+    boundaries: &Tensor,
+    o: BucketizeScalarOptions,
+) -> Tensor {
+    expect(ops::bucketize_scalar(self_.into(), boundaries, o.out_int32, o.right))
+}
+
+/// Index of the bucket that each value falls into.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bucketize_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions) -> Tensor {
+    expect(ops::bucketize(input, boundaries, o.out_int32, o.right))
+}
+
 /// The complex conjugate, as a lazy view; a real tensor is itself.
 #[doc(alias = "torch.conj")]
 #[track_caller]
 pub fn conj(input: &Tensor) -> Tensor {
     expect(ops::conj(input))
+}
+
+/// Number of elements that are not zero, of all or over dimensions.
+#[doc(alias = "torch.count_nonzero")]
+#[track_caller]
+pub fn count_nonzero(input: &Tensor) -> Tensor {
+    expect(ops::count_nonzero(input, None))
+}
+
+/// Number of elements that are not zero, of all or over dimensions.
+#[doc(alias = "torch.count_nonzero")]
+#[track_caller]
+pub fn count_nonzero_dim(input: &Tensor, dim: impl IntoDims) -> Tensor {
+    expect(ops::count_nonzero(input, Some(&*dim.into_dims())))
+}
+
+/// Number of elements that are not zero, of all or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn count_nonzero_with(input: &Tensor, o: CountNonzeroOptions) -> Tensor {
+    expect(ops::count_nonzero(input, o.dim.as_deref()))
+}
+
+/// The largest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummax")]
+#[track_caller]
+pub fn cummax(input: &Tensor, dim: i64) -> CummaxResult {
+    expect(ops::cummax(input, dim)).into()
+}
+
+/// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummax")]
+#[track_caller]
+pub fn cummax_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::cummax_out(input, dim, out0, out1));
+}
+
+/// The smallest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummin")]
+#[track_caller]
+pub fn cummin(input: &Tensor, dim: i64) -> CumminResult {
+    expect(ops::cummin(input, dim)).into()
+}
+
+/// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummin")]
+#[track_caller]
+pub fn cummin_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::cummin_out(input, dim, out0, out1));
+}
+
+/// Running products along a dimension.
+#[doc(alias = "torch.cumprod")]
+#[track_caller]
+pub fn cumprod(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::cumprod(input, dim, None))
+}
+
+/// Running products along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cumprod")]
+#[track_caller]
+pub fn cumprod_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::cumprod_out(input, dim, None, out));
+}
+
+/// Running products along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumprod_out_with(input: &Tensor, dim: i64, o: CumprodOptions, out: &mut Tensor) {
+    expect(ops::cumprod_out(input, dim, o.dtype, out));
+}
+
+/// Running products along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumprod_with(input: &Tensor, dim: i64, o: CumprodOptions) -> Tensor {
+    expect(ops::cumprod(input, dim, o.dtype))
+}
+
+/// Running sums along a dimension.
+#[doc(alias = "torch.cumsum")]
+#[track_caller]
+pub fn cumsum(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::cumsum(input, dim, None))
+}
+
+/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cumsum")]
+#[track_caller]
+pub fn cumsum_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::cumsum_out(input, dim, None, out));
+}
+
+/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumsum_out_with(input: &Tensor, dim: i64, o: CumsumOptions, out: &mut Tensor) {
+    expect(ops::cumsum_out(input, dim, o.dtype, out));
+}
+
+/// Running sums along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumsum_with(input: &Tensor, dim: i64, o: CumsumOptions) -> Tensor {
+    expect(ops::cumsum(input, dim, o.dtype))
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+#[doc(alias = "torch.cumulative_trapezoid")]
+#[track_caller]
+pub fn cumulative_trapezoid(y: &Tensor) -> Tensor {
+    expect(ops::cumulative_trapezoid(y, Scalar::Int(1), -1))
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumulative_trapezoid_with(y: &Tensor, o: CumulativeTrapezoidOptions) -> Tensor {
+    expect(ops::cumulative_trapezoid(y, o.dx, o.dim))
 }
 
 /// The same memory without history.
@@ -340,6 +876,153 @@ pub fn full_with(
     ))
 }
 
+/// Counts of values in equal bins.
+#[doc(alias = "torch.histc")]
+#[track_caller]
+pub fn histc(input: &Tensor, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+    expect(ops::histc(input, bins, min.into(), max.into()))
+}
+
+/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.histc")]
+#[track_caller]
+pub fn histc_out(
+    input: &Tensor,
+    bins: i64,
+    min: impl Into<Scalar>,
+    max: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::histc_out(input, bins, min.into(), max.into(), out));
+}
+
+/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histc_out_with(input: &Tensor, o: HistcOptions, out: &mut Tensor) {
+    expect(ops::histc_out(input, o.bins, o.min, o.max, out));
+}
+
+/// Counts of values in equal bins.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histc_with(input: &Tensor, o: HistcOptions) -> Tensor {
+    expect(ops::histc(input, o.bins, o.min, o.max))
+}
+
+/// k-th smallest elements over a dimension, and where they are.
+#[doc(alias = "torch.kthvalue")]
+#[track_caller]
+pub fn kthvalue(input: &Tensor, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
+    expect(ops::kthvalue(input, k, dim, keepdim)).into()
+}
+
+/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.kthvalue")]
+#[track_caller]
+pub fn kthvalue_out(input: &Tensor, k: i64, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::kthvalue_out(input, k, dim, keepdim, out0, out1));
+}
+
+/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn kthvalue_out_with(input: &Tensor, k: i64, o: KthvalueOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::kthvalue_out(input, k, o.dim, o.keepdim, out0, out1));
+}
+
+/// k-th smallest elements over a dimension, and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn kthvalue_with(input: &Tensor, k: i64, o: KthvalueOptions) -> KthvalueResult {
+    expect(ops::kthvalue(input, k, o.dim, o.keepdim)).into()
+}
+
+/// Logarithm of softmax, without loss of precision.
+#[doc(alias = "torch.log_softmax")]
+#[track_caller]
+pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::log_softmax(input, dim, None))
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log_softmax")]
+#[track_caller]
+pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, None, out));
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, o.dtype, out));
+}
+
+/// Logarithm of softmax, without loss of precision.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
+    expect(ops::log_softmax(input, dim, o.dtype))
+}
+
+/// Logarithm of running sums of exponentials along a dimension.
+#[doc(alias = "torch.logcumsumexp")]
+#[track_caller]
+pub fn logcumsumexp(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::logcumsumexp(input, dim))
+}
+
+/// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logcumsumexp")]
+#[track_caller]
+pub fn logcumsumexp_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::logcumsumexp_out(input, dim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+#[doc(alias = "torch.logsumexp")]
+#[track_caller]
+pub fn logsumexp(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::logsumexp(input, &dim.into_dims(), keepdim))
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logsumexp")]
+#[track_caller]
+pub fn logsumexp_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::logsumexp_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions, out: &mut Tensor) {
+    expect(ops::logsumexp_out(input, &dim.into_dims(), o.keepdim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
+    expect(ops::logsumexp(input, &dim.into_dims(), o.keepdim))
+}
+
+/// Largest element; NaN wins.
+#[doc(alias = "torch.max")]
+#[track_caller]
+pub fn max(input: &Tensor) -> Tensor {
+    expect(ops::max(input))
+}
+
 /// Largest elements over a dimension, and where they are.
 #[doc(alias = "torch.max")]
 #[track_caller]
@@ -368,6 +1051,188 @@ pub fn max_dim_out_with(input: &Tensor, dim: i64, o: MaxDimOptions, out0: &mut T
 #[track_caller]
 pub fn max_dim_with(input: &Tensor, dim: i64, o: MaxDimOptions) -> MaxResult {
     expect(ops::max_dim(input, dim, o.keepdim)).into()
+}
+
+/// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+#[track_caller]
+pub fn max_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::max_out(input, out));
+}
+
+/// Mean of all elements, or over dimensions.
+#[doc(alias = "torch.mean")]
+#[track_caller]
+pub fn mean(input: &Tensor) -> Tensor {
+    expect(ops::mean(input, None, false, None))
+}
+
+/// Mean of all elements, or over dimensions.
+#[doc(alias = "torch.mean")]
+#[track_caller]
+pub fn mean_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::mean(input, Some(&*dim.into_dims()), keepdim, None))
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mean")]
+#[track_caller]
+pub fn mean_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::mean_out(input, Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mean")]
+#[track_caller]
+pub fn mean_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::mean_out(input, None, false, None, out));
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mean_out_with(input: &Tensor, o: MeanOptions, out: &mut Tensor) {
+    expect(ops::mean_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
+}
+
+/// Mean of all elements, or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mean_with(input: &Tensor, o: MeanOptions) -> Tensor {
+    expect(ops::mean(input, o.dim.as_deref(), o.keepdim, o.dtype))
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.median")]
+#[track_caller]
+pub fn median(input: &Tensor) -> Tensor {
+    expect(ops::median(input))
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+#[doc(alias = "torch.median")]
+#[track_caller]
+pub fn median_dim(input: &Tensor, dim: i64, keepdim: bool) -> MedianResult {
+    expect(ops::median_dim(input, dim, keepdim)).into()
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.median")]
+#[track_caller]
+pub fn median_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::median_dim_out(input, dim, keepdim, out0, out1));
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn median_dim_out_with(
+    input: &Tensor,
+    dim: i64,
+    o: MedianDimOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::median_dim_out(input, dim, o.keepdim, out0, out1));
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn median_dim_with(input: &Tensor, dim: i64, o: MedianDimOptions) -> MedianResult {
+    expect(ops::median_dim(input, dim, o.keepdim)).into()
+}
+
+/// Smallest element; NaN wins.
+#[doc(alias = "torch.min")]
+#[track_caller]
+pub fn min(input: &Tensor) -> Tensor {
+    expect(ops::min(input))
+}
+
+/// Smallest elements over a dimension, and where they are.
+#[doc(alias = "torch.min")]
+#[track_caller]
+pub fn min_dim(input: &Tensor, dim: i64, keepdim: bool) -> MinResult {
+    expect(ops::min_dim(input, dim, keepdim)).into()
+}
+
+/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+#[track_caller]
+pub fn min_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::min_dim_out(input, dim, keepdim, out0, out1));
+}
+
+/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn min_dim_out_with(input: &Tensor, dim: i64, o: MinDimOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::min_dim_out(input, dim, o.keepdim, out0, out1));
+}
+
+/// Smallest elements over a dimension, and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn min_dim_with(input: &Tensor, dim: i64, o: MinDimOptions) -> MinResult {
+    expect(ops::min_dim(input, dim, o.keepdim)).into()
+}
+
+/// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+#[track_caller]
+pub fn min_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::min_out(input, out));
+}
+
+/// Most frequent elements over a dimension, and where they are.
+#[doc(alias = "torch.mode")]
+#[track_caller]
+pub fn mode(input: &Tensor, dim: i64, keepdim: bool) -> ModeResult {
+    expect(ops::mode(input, dim, keepdim)).into()
+}
+
+/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mode")]
+#[track_caller]
+pub fn mode_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::mode_out(input, dim, keepdim, out0, out1));
+}
+
+/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mode_out_with(input: &Tensor, o: ModeOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::mode_out(input, o.dim, o.keepdim, out0, out1));
+}
+
+/// Most frequent elements over a dimension, and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mode_with(input: &Tensor, o: ModeOptions) -> ModeResult {
+    expect(ops::mode(input, o.dim, o.keepdim)).into()
+}
+
+/// Sorted along the first dimension.
+#[doc(alias = "torch.msort")]
+#[track_caller]
+pub fn msort(input: &Tensor) -> Tensor {
+    expect(ops::msort(input))
+}
+
+/// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.msort")]
+#[track_caller]
+pub fn msort_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::msort_out(input, out));
 }
 
 /// Multiplies the input by `other`.
@@ -400,6 +1265,197 @@ pub fn multiply(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn multiply_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::mul_out(input, &other, out));
+}
+
+/// Mean of all elements but NaN, or over dimensions.
+#[doc(alias = "torch.nanmean")]
+#[track_caller]
+pub fn nanmean(input: &Tensor) -> Tensor {
+    expect(ops::nanmean(input, None, false, None))
+}
+
+/// Mean of all elements but NaN, or over dimensions.
+#[doc(alias = "torch.nanmean")]
+#[track_caller]
+pub fn nanmean_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::nanmean(input, Some(&*dim.into_dims()), keepdim, None))
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanmean")]
+#[track_caller]
+pub fn nanmean_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::nanmean_out(input, Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanmean")]
+#[track_caller]
+pub fn nanmean_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::nanmean_out(input, None, false, None, out));
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanmean_out_with(input: &Tensor, o: NanmeanOptions, out: &mut Tensor) {
+    expect(ops::nanmean_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
+}
+
+/// Mean of all elements but NaN, or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanmean_with(input: &Tensor, o: NanmeanOptions) -> Tensor {
+    expect(ops::nanmean(input, o.dim.as_deref(), o.keepdim, o.dtype))
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.nanmedian")]
+#[track_caller]
+pub fn nanmedian(input: &Tensor) -> Tensor {
+    expect(ops::nanmedian(input))
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+#[doc(alias = "torch.nanmedian")]
+#[track_caller]
+pub fn nanmedian_dim(input: &Tensor, dim: i64, keepdim: bool) -> NanmedianResult {
+    expect(ops::nanmedian_dim(input, dim, keepdim)).into()
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanmedian")]
+#[track_caller]
+pub fn nanmedian_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::nanmedian_dim_out(input, dim, keepdim, out0, out1));
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanmedian_dim_out_with(
+    input: &Tensor,
+    dim: i64,
+    o: NanmedianDimOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::nanmedian_dim_out(input, dim, o.keepdim, out0, out1));
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanmedian_dim_with(input: &Tensor, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
+    expect(ops::nanmedian_dim(input, dim, o.keepdim)).into()
+}
+
+/// Quantiles of all elements, or over a dimension.
+#[doc(alias = "torch.nanquantile")]
+#[track_caller]
+pub fn nanquantile(input: &Tensor, q: &Tensor) -> Tensor {
+    expect(ops::nanquantile(input, q, None, false, "linear"))
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanquantile")]
+#[track_caller]
+pub fn nanquantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
+    expect(ops::nanquantile_out(input, q, None, false, "linear", out));
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanquantile_out_with(input: &Tensor, q: &Tensor, o: NanquantileOptions, out: &mut Tensor) {
+    expect(ops::nanquantile_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+}
+
+/// One quantile of all elements, or over a dimension.
+#[doc(alias = "torch.nanquantile")]
+#[track_caller]
+pub fn nanquantile_scalar(input: &Tensor, q: f64) -> Tensor {
+    expect(ops::nanquantile_scalar(input, q, None, false, "linear"))
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanquantile")]
+#[track_caller]
+pub fn nanquantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
+    expect(ops::nanquantile_scalar_out(input, q, None, false, "linear", out));
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanquantile_scalar_out_with(input: &Tensor, q: f64, o: NanquantileScalarOptions, out: &mut Tensor) {
+    expect(ops::nanquantile_scalar_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanquantile_scalar_with(input: &Tensor, q: f64, o: NanquantileScalarOptions) -> Tensor {
+    expect(ops::nanquantile_scalar(input, q, o.dim, o.keepdim, &o.interpolation))
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanquantile_with(input: &Tensor, q: &Tensor, o: NanquantileOptions) -> Tensor {
+    expect(ops::nanquantile(input, q, o.dim, o.keepdim, &o.interpolation))
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+#[doc(alias = "torch.nansum")]
+#[track_caller]
+pub fn nansum(input: &Tensor) -> Tensor {
+    expect(ops::nansum(input, None, false, None))
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+#[doc(alias = "torch.nansum")]
+#[track_caller]
+pub fn nansum_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::nansum(input, Some(&*dim.into_dims()), keepdim, None))
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nansum")]
+#[track_caller]
+pub fn nansum_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::nansum_out(input, Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nansum")]
+#[track_caller]
+pub fn nansum_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::nansum_out(input, None, false, None, out));
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nansum_out_with(input: &Tensor, o: NansumOptions, out: &mut Tensor) {
+    expect(ops::nansum_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nansum_with(input: &Tensor, o: NansumOptions) -> Tensor {
+    expect(ops::nansum(input, o.dim.as_deref(), o.keepdim, o.dtype))
 }
 
 /// `length` elements of a dimension from `start`.
@@ -435,6 +1491,56 @@ pub fn negative(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn negative_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::neg_out(input, out));
+}
+
+/// Vector norm of all elements, or over dimensions.
+#[doc(alias = "torch.norm")]
+#[track_caller]
+pub fn norm(input: &Tensor) -> Tensor {
+    expect(ops::norm(input, Some(Scalar::Int(2)), None, false, None))
+}
+
+/// Vector norm of all elements, or over dimensions.
+#[doc(alias = "torch.norm")]
+#[track_caller]
+pub fn norm_dim(input: &Tensor, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::norm(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.norm")]
+#[track_caller]
+pub fn norm_dim_out(
+    input: &Tensor,
+    p: impl Into<Scalar>,
+    dim: impl IntoDims,
+    keepdim: bool,
+    out: &mut Tensor,
+) {
+    expect(ops::norm_out(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.norm")]
+#[track_caller]
+pub fn norm_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::norm_out(input, Some(Scalar::Int(2)), None, false, None, out));
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn norm_out_with(input: &Tensor, o: NormOptions, out: &mut Tensor) {
+    expect(ops::norm_out(input, o.p, o.dim.as_deref(), o.keepdim, o.dtype, out));
+}
+
+/// Vector norm of all elements, or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn norm_with(input: &Tensor, o: NormOptions) -> Tensor {
+    expect(ops::norm(input, o.p, o.dim.as_deref(), o.keepdim, o.dtype))
 }
 
 /// A tensor of ones.
@@ -476,6 +1582,126 @@ pub fn permute(input: &Tensor, dims: impl IntoDims) -> Tensor {
     expect(ops::permute(input, &dims.into_dims()))
 }
 
+/// Product of all elements.
+#[doc(alias = "torch.prod")]
+#[track_caller]
+pub fn prod(input: &Tensor) -> Tensor {
+    expect(ops::prod(input, None))
+}
+
+/// Product over a dimension.
+#[doc(alias = "torch.prod")]
+#[track_caller]
+pub fn prod_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+    expect(ops::prod_dim(input, dim, keepdim, None))
+}
+
+/// Product over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.prod")]
+#[track_caller]
+pub fn prod_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+    expect(ops::prod_dim_out(input, dim, keepdim, None, out));
+}
+
+/// Product over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn prod_dim_out_with(input: &Tensor, dim: i64, o: ProdDimOptions, out: &mut Tensor) {
+    expect(ops::prod_dim_out(input, dim, o.keepdim, o.dtype, out));
+}
+
+/// Product over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn prod_dim_with(input: &Tensor, dim: i64, o: ProdDimOptions) -> Tensor {
+    expect(ops::prod_dim(input, dim, o.keepdim, o.dtype))
+}
+
+/// Product of all elements. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.prod")]
+#[track_caller]
+pub fn prod_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::prod_out(input, None, out));
+}
+
+/// Product of all elements. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn prod_out_with(input: &Tensor, o: ProdOptions, out: &mut Tensor) {
+    expect(ops::prod_out(input, o.dtype, out));
+}
+
+/// Product of all elements.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn prod_with(input: &Tensor, o: ProdOptions) -> Tensor {
+    expect(ops::prod(input, o.dtype))
+}
+
+/// Quantiles of all elements, or over a dimension.
+#[doc(alias = "torch.quantile")]
+#[track_caller]
+pub fn quantile(input: &Tensor, q: &Tensor) -> Tensor {
+    expect(ops::quantile(input, q, None, false, "linear"))
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.quantile")]
+#[track_caller]
+pub fn quantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
+    expect(ops::quantile_out(input, q, None, false, "linear", out));
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantile_out_with(input: &Tensor, q: &Tensor, o: QuantileOptions, out: &mut Tensor) {
+    expect(ops::quantile_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+}
+
+/// One quantile of all elements, or over a dimension.
+#[doc(alias = "torch.quantile")]
+#[track_caller]
+pub fn quantile_scalar(input: &Tensor, q: f64) -> Tensor {
+    expect(ops::quantile_scalar(input, q, None, false, "linear"))
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.quantile")]
+#[track_caller]
+pub fn quantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
+    expect(ops::quantile_scalar_out(input, q, None, false, "linear", out));
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantile_scalar_out_with(input: &Tensor, q: f64, o: QuantileScalarOptions, out: &mut Tensor) {
+    expect(ops::quantile_scalar_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantile_scalar_with(input: &Tensor, q: f64, o: QuantileScalarOptions) -> Tensor {
+    expect(ops::quantile_scalar(input, q, o.dim, o.keepdim, &o.interpolation))
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantile_with(input: &Tensor, q: &Tensor, o: QuantileOptions) -> Tensor {
+    expect(ops::quantile(input, q, o.dim, o.keepdim, &o.interpolation))
+}
+
 /// The same elements in another shape: a view where possible, else a copy.
 #[doc(alias = "torch.reshape")]
 #[track_caller]
@@ -497,11 +1723,218 @@ pub fn resolve_neg(input: &Tensor) -> Tensor {
     expect(ops::resolve_neg(input))
 }
 
+/// Where values would be inserted into sorted rows.
+#[doc(alias = "torch.searchsorted")]
+#[track_caller]
+pub fn searchsorted(sorted_sequence: &Tensor, input: &Tensor) -> Tensor {
+    expect(ops::searchsorted(sorted_sequence, input, false, false, None, None))
+}
+
+/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.searchsorted")]
+#[track_caller]
+pub fn searchsorted_out(sorted_sequence: &Tensor, input: &Tensor, out: &mut Tensor) {
+    expect(ops::searchsorted_out(sorted_sequence, input, false, false, None, None, out));
+}
+
+/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn searchsorted_out_with(
+    sorted_sequence: &Tensor,
+    input: &Tensor,
+    o: SearchsortedOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::searchsorted_out(
+        sorted_sequence,
+        input,
+        o.out_int32,
+        o.right,
+        o.side.as_deref(),
+        o.sorter.as_ref(),
+        out,
+    ));
+}
+
+/// Where a value would be inserted into sorted rows.
+#[doc(alias = "torch.searchsorted")]
+#[track_caller]
+pub fn searchsorted_scalar(sorted_sequence: &Tensor, self_: impl Into<Scalar>) -> Tensor {
+    expect(ops::searchsorted_scalar(sorted_sequence, self_.into(), false, false, None, None))
+}
+
+/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.searchsorted")]
+#[track_caller]
+pub fn searchsorted_scalar_out(sorted_sequence: &Tensor, self_: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::searchsorted_scalar_out(sorted_sequence, self_.into(), false, false, None, None, out));
+}
+
+/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn searchsorted_scalar_out_with(
+    sorted_sequence: &Tensor,
+    self_: impl Into<Scalar>,
+    o: SearchsortedScalarOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::searchsorted_scalar_out(
+        sorted_sequence,
+        self_.into(),
+        o.out_int32,
+        o.right,
+        o.side.as_deref(),
+        o.sorter.as_ref(),
+        out,
+    ));
+}
+
+/// Where a value would be inserted into sorted rows.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn searchsorted_scalar_with(
+    sorted_sequence: &Tensor,
+    self_: impl Into<Scalar>,
+    o: SearchsortedScalarOptions,
+) -> Tensor {
+    expect(ops::searchsorted_scalar(
+        sorted_sequence,
+        self_.into(),
+        o.out_int32,
+        o.right,
+        o.side.as_deref(),
+        o.sorter.as_ref(),
+    ))
+}
+
+/// Where values would be inserted into sorted rows.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: SearchsortedOptions) -> Tensor {
+    expect(ops::searchsorted(
+        sorted_sequence,
+        input,
+        o.out_int32,
+        o.right,
+        o.side.as_deref(),
+        o.sorter.as_ref(),
+    ))
+}
+
 /// One slice along a dimension, which is removed.
 #[doc(alias = "torch.select")]
 #[track_caller]
 pub fn select(input: &Tensor, dim: i64, index: i64) -> Tensor {
     expect(ops::select(input, dim, index))
+}
+
+/// Exponentials over their sum, along a dimension.
+#[doc(alias = "torch.softmax")]
+#[track_caller]
+pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::softmax(input, dim, None))
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.softmax")]
+#[track_caller]
+pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, None, out));
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, o.dtype, out));
+}
+
+/// Exponentials over their sum, along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
+    expect(ops::softmax(input, dim, o.dtype))
+}
+
+/// Sorted elements along a dimension, and where they come from.
+#[doc(alias = "torch.sort")]
+#[track_caller]
+pub fn sort(input: &Tensor, dim: i64, descending: bool) -> SortResult {
+    expect(ops::sort(input, dim, descending)).into()
+}
+
+/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sort")]
+#[track_caller]
+pub fn sort_out(input: &Tensor, dim: i64, descending: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::sort_out(input, dim, descending, out0, out1));
+}
+
+/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sort_out_with(input: &Tensor, o: SortOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::sort_out(input, o.dim, o.descending, out0, out1));
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+#[doc(alias = "torch.sort")]
+#[track_caller]
+pub fn sort_stable(input: &Tensor, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
+    expect(ops::sort_stable(input, stable, dim, descending)).into()
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sort")]
+#[track_caller]
+pub fn sort_stable_out(
+    input: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::sort_stable_out(input, stable, dim, descending, out0, out1));
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sort_stable_out_with(
+    input: &Tensor,
+    stable: Option<bool>,
+    o: SortStableOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::sort_stable_out(input, stable, o.dim, o.descending, out0, out1));
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sort_stable_with(input: &Tensor, stable: Option<bool>, o: SortStableOptions) -> SortResult {
+    expect(ops::sort_stable(input, stable, o.dim, o.descending)).into()
+}
+
+/// Sorted elements along a dimension, and where they come from.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sort_with(input: &Tensor, o: SortOptions) -> SortResult {
+    expect(ops::sort(input, o.dim, o.descending)).into()
 }
 
 /// Chunks of `split_size` along a dimension.
@@ -574,6 +2007,65 @@ pub fn squeeze_dims(input: &Tensor, dim: impl IntoDims) -> Tensor {
     expect(ops::squeeze_dims(input, &dim.into_dims()))
 }
 
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+#[doc(alias = "torch.std")]
+#[track_caller]
+pub fn std(input: &Tensor) -> Tensor {
+    expect(ops::std(input, None, None, false))
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+#[doc(alias = "torch.std")]
+#[track_caller]
+pub fn std_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::std(input, Some(&*dim.into_dims()), None, keepdim))
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.std")]
+#[track_caller]
+pub fn std_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::std_out(input, Some(&*dim.into_dims()), None, keepdim, out));
+}
+
+/// Standard deviation and mean.
+#[doc(alias = "torch.std_mean")]
+#[track_caller]
+pub fn std_mean(input: &Tensor) -> (Tensor, Tensor) {
+    expect(ops::std_mean(input, None, None, false))
+}
+
+/// Standard deviation and mean.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn std_mean_with(input: &Tensor, o: StdMeanOptions) -> (Tensor, Tensor) {
+    expect(ops::std_mean(input, o.dim.as_deref(), o.correction, o.keepdim))
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.std")]
+#[track_caller]
+pub fn std_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::std_out(input, None, None, false, out));
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn std_out_with(input: &Tensor, o: StdOptions, out: &mut Tensor) {
+    expect(ops::std_out(input, o.dim.as_deref(), o.correction, o.keepdim, out));
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn std_with(input: &Tensor, o: StdOptions) -> Tensor {
+    expect(ops::std(input, o.dim.as_deref(), o.correction, o.keepdim))
+}
+
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
 #[doc(alias = "torch.sub")]
 #[track_caller]
@@ -642,45 +2134,35 @@ pub fn subtract_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tens
     expect(ops::sub(input, &other, o.alpha))
 }
 
-/// Sum of all elements, or over dimensions.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum(input: &Tensor) -> Tensor {
     expect(ops::sum(input, None, false, None))
 }
 
-/// Sum of all elements, or over dimensions.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
     expect(ops::sum(input, Some(&*dim.into_dims()), keepdim, None))
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
     expect(ops::sum_out(input, Some(&*dim.into_dims()), keepdim, None, out));
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::sum_out(input, None, false, None, out));
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -688,9 +2170,7 @@ pub fn sum_out_with(input: &Tensor, o: SumOptions, out: &mut Tensor) {
     expect(ops::sum_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
 }
 
-/// Sum of all elements, or over dimensions.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -705,11 +2185,71 @@ pub fn t(input: &Tensor) -> Tensor {
     expect(ops::t(input))
 }
 
+/// The k largest (or smallest) elements along a dimension, and where they are.
+#[doc(alias = "torch.topk")]
+#[track_caller]
+pub fn topk(input: &Tensor, k: i64, dim: i64) -> TopkResult {
+    expect(ops::topk(input, k, dim, true, true)).into()
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.topk")]
+#[track_caller]
+pub fn topk_out(input: &Tensor, k: i64, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::topk_out(input, k, dim, true, true, out0, out1));
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn topk_out_with(input: &Tensor, k: i64, o: TopkOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::topk_out(input, k, o.dim, o.largest, o.sorted, out0, out1));
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn topk_with(input: &Tensor, k: i64, o: TopkOptions) -> TopkResult {
+    expect(ops::topk(input, k, o.dim, o.largest, o.sorted)).into()
+}
+
 /// Swaps two dimensions.
 #[doc(alias = "torch.transpose")]
 #[track_caller]
 pub fn transpose(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
     expect(ops::transpose(input, dim0, dim1))
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+#[doc(alias = "torch.trapezoid")]
+#[track_caller]
+pub fn trapezoid(y: &Tensor) -> Tensor {
+    expect(ops::trapezoid(y, Scalar::Int(1), -1))
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn trapezoid_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
+    expect(ops::trapezoid(y, o.dx, o.dim))
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+#[doc(alias = "torch.trapz")]
+#[track_caller]
+pub fn trapz(y: &Tensor) -> Tensor {
+    expect(ops::trapezoid(y, Scalar::Int(1), -1))
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn trapz_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
+    expect(ops::trapezoid(y, o.dx, o.dim))
 }
 
 /// Divides the input by `other`; integers give floats.
@@ -748,6 +2288,65 @@ pub fn unbind_with(input: &Tensor, o: UnbindOptions) -> Vec<Tensor> {
 #[track_caller]
 pub fn unsqueeze(input: &Tensor, dim: i64) -> Tensor {
     expect(ops::unsqueeze(input, dim))
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+#[doc(alias = "torch.var")]
+#[track_caller]
+pub fn var(input: &Tensor) -> Tensor {
+    expect(ops::var(input, None, None, false))
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+#[doc(alias = "torch.var")]
+#[track_caller]
+pub fn var_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::var(input, Some(&*dim.into_dims()), None, keepdim))
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.var")]
+#[track_caller]
+pub fn var_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::var_out(input, Some(&*dim.into_dims()), None, keepdim, out));
+}
+
+/// Variance and mean.
+#[doc(alias = "torch.var_mean")]
+#[track_caller]
+pub fn var_mean(input: &Tensor) -> (Tensor, Tensor) {
+    expect(ops::var_mean(input, None, None, false))
+}
+
+/// Variance and mean.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn var_mean_with(input: &Tensor, o: VarMeanOptions) -> (Tensor, Tensor) {
+    expect(ops::var_mean(input, o.dim.as_deref(), o.correction, o.keepdim))
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.var")]
+#[track_caller]
+pub fn var_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::var_out(input, None, None, false, out));
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn var_out_with(input: &Tensor, o: VarOptions, out: &mut Tensor) {
+    expect(ops::var_out(input, o.dim.as_deref(), o.correction, o.keepdim, out));
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn var_with(input: &Tensor, o: VarOptions) -> Tensor {
+    expect(ops::var(input, o.dim.as_deref(), o.correction, o.keepdim))
 }
 
 /// A real tensor with a last dimension of 2 as a complex one.

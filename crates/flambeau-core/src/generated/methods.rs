@@ -50,6 +50,125 @@ impl Tensor {
         self
     }
 
+    /// Whether all elements are true.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all(&self) -> Tensor {
+        expect(ops::all(self))
+    }
+
+    /// Whether all elements are true, over a dimension.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::all_dim(self, dim, keepdim))
+    }
+
+    /// Whether all elements are true, over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn all_dim_with(&self, dim: i64, o: AllDimOptions) -> Tensor {
+        expect(ops::all_dim(self, dim, o.keepdim))
+    }
+
+    /// Whether all elements are true, over dimensions.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::all_dims(self, Some(&*dim.into_dims()), keepdim))
+    }
+
+    /// Whether all elements are true, over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn all_dims_with(&self, o: AllDimsOptions) -> Tensor {
+        expect(ops::all_dims(self, o.dim.as_deref(), o.keepdim))
+    }
+
+    /// Largest elements over dimensions; the gradient is shared among equal ones.
+    #[doc(alias = "torch.Tensor.amax")]
+    #[track_caller]
+    pub fn amax(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::amax(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Largest elements over dimensions; the gradient is shared among equal ones.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn amax_with(&self, o: AmaxOptions) -> Tensor {
+        expect(ops::amax(self, &o.dim, o.keepdim))
+    }
+
+    /// Smallest elements over dimensions; the gradient is shared among equal ones.
+    #[doc(alias = "torch.Tensor.amin")]
+    #[track_caller]
+    pub fn amin(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::amin(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Smallest elements over dimensions; the gradient is shared among equal ones.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn amin_with(&self, o: AminOptions) -> Tensor {
+        expect(ops::amin(self, &o.dim, o.keepdim))
+    }
+
+    /// Smallest and largest elements.
+    #[doc(alias = "torch.Tensor.aminmax")]
+    #[track_caller]
+    pub fn aminmax(&self) -> AminmaxResult {
+        expect(ops::aminmax(self, None, false)).into()
+    }
+
+    /// Smallest and largest elements.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn aminmax_with(&self, o: AminmaxOptions) -> AminmaxResult {
+        expect(ops::aminmax(self, o.dim, o.keepdim)).into()
+    }
+
+    /// Whether any elements are true.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any(&self) -> Tensor {
+        expect(ops::any(self))
+    }
+
+    /// Whether any elements are true, over a dimension.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::any_dim(self, dim, keepdim))
+    }
+
+    /// Whether any elements are true, over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn any_dim_with(&self, dim: i64, o: AnyDimOptions) -> Tensor {
+        expect(ops::any_dim(self, dim, o.keepdim))
+    }
+
+    /// Whether any elements are true, over dimensions.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::any_dims(self, Some(&*dim.into_dims()), keepdim))
+    }
+
+    /// Whether any elements are true, over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn any_dims_with(&self, o: AnyDimsOptions) -> Tensor {
+        expect(ops::any_dims(self, o.dim.as_deref(), o.keepdim))
+    }
+
     /// Index of the largest element, in the flattened input or over a dimension.
     #[doc(alias = "torch.Tensor.argmax")]
     #[track_caller]
@@ -72,6 +191,58 @@ impl Tensor {
         expect(ops::argmax(self, o.dim, o.keepdim))
     }
 
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    #[doc(alias = "torch.Tensor.argmin")]
+    #[track_caller]
+    pub fn argmin(&self) -> Tensor {
+        expect(ops::argmin(self, None, false))
+    }
+
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    #[doc(alias = "torch.Tensor.argmin")]
+    #[track_caller]
+    pub fn argmin_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::argmin(self, Some(dim), keepdim))
+    }
+
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argmin_with(&self, o: ArgminOptions) -> Tensor {
+        expect(ops::argmin(self, o.dim, o.keepdim))
+    }
+
+    /// Indices that sort a dimension.
+    #[doc(alias = "torch.Tensor.argsort")]
+    #[track_caller]
+    pub fn argsort(&self, dim: i64, descending: bool) -> Tensor {
+        expect(ops::argsort(self, dim, descending))
+    }
+
+    /// Indices that sort a dimension; equal elements keep their order.
+    #[doc(alias = "torch.Tensor.argsort")]
+    #[track_caller]
+    pub fn argsort_stable(&self, stable: bool, dim: i64, descending: bool) -> Tensor {
+        expect(ops::argsort_stable(self, stable, dim, descending))
+    }
+
+    /// Indices that sort a dimension; equal elements keep their order.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argsort_stable_with(&self, stable: bool, o: ArgsortStableOptions) -> Tensor {
+        expect(ops::argsort_stable(self, stable, o.dim, o.descending))
+    }
+
+    /// Indices that sort a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argsort_with(&self, o: ArgsortOptions) -> Tensor {
+        expect(ops::argsort(self, o.dim, o.descending))
+    }
+
     /// A view with any sizes, strides and offset.
     #[doc(alias = "torch.Tensor.as_strided")]
     #[track_caller]
@@ -85,6 +256,21 @@ impl Tensor {
     #[track_caller]
     pub fn as_strided_with(&self, size: impl IntoDims, stride: impl IntoDims, o: AsStridedOptions) -> Tensor {
         expect(ops::as_strided(self, &size.into_dims(), &stride.into_dims(), o.storage_offset))
+    }
+
+    /// Counts (or sums of weights) of each non-negative integer.
+    #[doc(alias = "torch.Tensor.bincount")]
+    #[track_caller]
+    pub fn bincount(&self) -> Tensor {
+        expect(ops::bincount(self, None, 0))
+    }
+
+    /// Counts (or sums of weights) of each non-negative integer.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn bincount_with(&self, o: BincountOptions) -> Tensor {
+        expect(ops::bincount(self, o.weights.as_ref(), o.minlength))
     }
 
     /// The complex conjugate, as a lazy view; a real tensor is itself.
@@ -123,6 +309,106 @@ impl Tensor {
     #[track_caller]
     pub fn copy_with(&self, src: &Tensor, o: CopyInplaceOptions) -> &Self {
         expect(ops::copy_(self, src, o.non_blocking));
+        self
+    }
+
+    /// Number of elements that are not zero, of all or over dimensions.
+    #[doc(alias = "torch.Tensor.count_nonzero")]
+    #[track_caller]
+    pub fn count_nonzero(&self) -> Tensor {
+        expect(ops::count_nonzero(self, None))
+    }
+
+    /// Number of elements that are not zero, of all or over dimensions.
+    #[doc(alias = "torch.Tensor.count_nonzero")]
+    #[track_caller]
+    pub fn count_nonzero_dim(&self, dim: impl IntoDims) -> Tensor {
+        expect(ops::count_nonzero(self, Some(&*dim.into_dims())))
+    }
+
+    /// Number of elements that are not zero, of all or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn count_nonzero_with(&self, o: CountNonzeroOptions) -> Tensor {
+        expect(ops::count_nonzero(self, o.dim.as_deref()))
+    }
+
+    /// The largest element so far along a dimension, and where it is.
+    #[doc(alias = "torch.Tensor.cummax")]
+    #[track_caller]
+    pub fn cummax(&self, dim: i64) -> CummaxResult {
+        expect(ops::cummax(self, dim)).into()
+    }
+
+    /// The smallest element so far along a dimension, and where it is.
+    #[doc(alias = "torch.Tensor.cummin")]
+    #[track_caller]
+    pub fn cummin(&self, dim: i64) -> CumminResult {
+        expect(ops::cummin(self, dim)).into()
+    }
+
+    /// Running products along a dimension.
+    #[doc(alias = "torch.Tensor.cumprod")]
+    #[track_caller]
+    pub fn cumprod(&self, dim: i64) -> Tensor {
+        expect(ops::cumprod(self, dim, None))
+    }
+
+    /// Running products along a dimension. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cumprod_")]
+    #[track_caller]
+    pub fn cumprod_(&self, dim: i64) -> &Self {
+        expect(ops::cumprod_(self, dim, None));
+        self
+    }
+
+    /// Running products along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumprod_with(&self, dim: i64, o: CumprodOptions) -> Tensor {
+        expect(ops::cumprod(self, dim, o.dtype))
+    }
+
+    /// Running products along a dimension. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumprod_with_(&self, dim: i64, o: CumprodOptions) -> &Self {
+        expect(ops::cumprod_(self, dim, o.dtype));
+        self
+    }
+
+    /// Running sums along a dimension.
+    #[doc(alias = "torch.Tensor.cumsum")]
+    #[track_caller]
+    pub fn cumsum(&self, dim: i64) -> Tensor {
+        expect(ops::cumsum(self, dim, None))
+    }
+
+    /// Running sums along a dimension. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cumsum_")]
+    #[track_caller]
+    pub fn cumsum_(&self, dim: i64) -> &Self {
+        expect(ops::cumsum_(self, dim, None));
+        self
+    }
+
+    /// Running sums along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumsum_with(&self, dim: i64, o: CumsumOptions) -> Tensor {
+        expect(ops::cumsum(self, dim, o.dtype))
+    }
+
+    /// Running sums along a dimension. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumsum_with_(&self, dim: i64, o: CumsumOptions) -> &Self {
+        expect(ops::cumsum_(self, dim, o.dtype));
         self
     }
 
@@ -277,6 +563,80 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
+    /// Counts of values in equal bins.
+    #[doc(alias = "torch.Tensor.histc")]
+    #[track_caller]
+    pub fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::histc(self, bins, min.into(), max.into()))
+    }
+
+    /// Counts of values in equal bins.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn histc_with(&self, o: HistcOptions) -> Tensor {
+        expect(ops::histc(self, o.bins, o.min, o.max))
+    }
+
+    /// k-th smallest elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.kthvalue")]
+    #[track_caller]
+    pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
+        expect(ops::kthvalue(self, k, dim, keepdim)).into()
+    }
+
+    /// k-th smallest elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn kthvalue_with(&self, k: i64, o: KthvalueOptions) -> KthvalueResult {
+        expect(ops::kthvalue(self, k, o.dim, o.keepdim)).into()
+    }
+
+    /// Logarithm of softmax, without loss of precision.
+    #[doc(alias = "torch.Tensor.log_softmax")]
+    #[track_caller]
+    pub fn log_softmax(&self, dim: i64) -> Tensor {
+        expect(ops::log_softmax(self, dim, None))
+    }
+
+    /// Logarithm of softmax, without loss of precision.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn log_softmax_with(&self, dim: i64, o: LogSoftmaxOptions) -> Tensor {
+        expect(ops::log_softmax(self, dim, o.dtype))
+    }
+
+    /// Logarithm of running sums of exponentials along a dimension.
+    #[doc(alias = "torch.Tensor.logcumsumexp")]
+    #[track_caller]
+    pub fn logcumsumexp(&self, dim: i64) -> Tensor {
+        expect(ops::logcumsumexp(self, dim))
+    }
+
+    /// Logarithm of the sum of exponentials over dimensions, without overflow.
+    #[doc(alias = "torch.Tensor.logsumexp")]
+    #[track_caller]
+    pub fn logsumexp(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::logsumexp(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Logarithm of the sum of exponentials over dimensions, without overflow.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn logsumexp_with(&self, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
+        expect(ops::logsumexp(self, &dim.into_dims(), o.keepdim))
+    }
+
+    /// Largest element; NaN wins.
+    #[doc(alias = "torch.Tensor.max")]
+    #[track_caller]
+    pub fn max(&self) -> Tensor {
+        expect(ops::max(self))
+    }
+
     /// Largest elements over a dimension, and where they are.
     #[doc(alias = "torch.Tensor.max")]
     #[track_caller]
@@ -290,6 +650,94 @@ impl Tensor {
     #[track_caller]
     pub fn max_dim_with(&self, dim: i64, o: MaxDimOptions) -> MaxResult {
         expect(ops::max_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// Mean of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.mean")]
+    #[track_caller]
+    pub fn mean(&self) -> Tensor {
+        expect(ops::mean(self, None, false, None))
+    }
+
+    /// Mean of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.mean")]
+    #[track_caller]
+    pub fn mean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::mean(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Mean of all elements, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn mean_with(&self, o: MeanOptions) -> Tensor {
+        expect(ops::mean(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// The median of all elements (the lower of two).
+    #[doc(alias = "torch.Tensor.median")]
+    #[track_caller]
+    pub fn median(&self) -> Tensor {
+        expect(ops::median(self))
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    #[doc(alias = "torch.Tensor.median")]
+    #[track_caller]
+    pub fn median_dim(&self, dim: i64, keepdim: bool) -> MedianResult {
+        expect(ops::median_dim(self, dim, keepdim)).into()
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn median_dim_with(&self, dim: i64, o: MedianDimOptions) -> MedianResult {
+        expect(ops::median_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// Smallest element; NaN wins.
+    #[doc(alias = "torch.Tensor.min")]
+    #[track_caller]
+    pub fn min(&self) -> Tensor {
+        expect(ops::min(self))
+    }
+
+    /// Smallest elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.min")]
+    #[track_caller]
+    pub fn min_dim(&self, dim: i64, keepdim: bool) -> MinResult {
+        expect(ops::min_dim(self, dim, keepdim)).into()
+    }
+
+    /// Smallest elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn min_dim_with(&self, dim: i64, o: MinDimOptions) -> MinResult {
+        expect(ops::min_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// Most frequent elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.mode")]
+    #[track_caller]
+    pub fn mode(&self, dim: i64, keepdim: bool) -> ModeResult {
+        expect(ops::mode(self, dim, keepdim)).into()
+    }
+
+    /// Most frequent elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn mode_with(&self, o: ModeOptions) -> ModeResult {
+        expect(ops::mode(self, o.dim, o.keepdim)).into()
+    }
+
+    /// Sorted along the first dimension.
+    #[doc(alias = "torch.Tensor.msort")]
+    #[track_caller]
+    pub fn msort(&self) -> Tensor {
+        expect(ops::msort(self))
     }
 
     /// Multiplies the input by `other`.
@@ -324,6 +772,102 @@ impl Tensor {
         let other = expect(other.operand());
         expect(ops::mul_(self, &other));
         self
+    }
+
+    /// Mean of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nanmean")]
+    #[track_caller]
+    pub fn nanmean(&self) -> Tensor {
+        expect(ops::nanmean(self, None, false, None))
+    }
+
+    /// Mean of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nanmean")]
+    #[track_caller]
+    pub fn nanmean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::nanmean(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Mean of all elements but NaN, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanmean_with(&self, o: NanmeanOptions) -> Tensor {
+        expect(ops::nanmean(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// The median of all elements (the lower of two).
+    #[doc(alias = "torch.Tensor.nanmedian")]
+    #[track_caller]
+    pub fn nanmedian(&self) -> Tensor {
+        expect(ops::nanmedian(self))
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    #[doc(alias = "torch.Tensor.nanmedian")]
+    #[track_caller]
+    pub fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> NanmedianResult {
+        expect(ops::nanmedian_dim(self, dim, keepdim)).into()
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanmedian_dim_with(&self, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
+        expect(ops::nanmedian_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.nanquantile")]
+    #[track_caller]
+    pub fn nanquantile(&self, q: &Tensor) -> Tensor {
+        expect(ops::nanquantile(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.nanquantile")]
+    #[track_caller]
+    pub fn nanquantile_scalar(&self, q: f64) -> Tensor {
+        expect(ops::nanquantile_scalar(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanquantile_scalar_with(&self, q: f64, o: NanquantileScalarOptions) -> Tensor {
+        expect(ops::nanquantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanquantile_with(&self, q: &Tensor, o: NanquantileOptions) -> Tensor {
+        expect(ops::nanquantile(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nansum")]
+    #[track_caller]
+    pub fn nansum(&self) -> Tensor {
+        expect(ops::nansum(self, None, false, None))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nansum")]
+    #[track_caller]
+    pub fn nansum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::nansum(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nansum_with(&self, o: NansumOptions) -> Tensor {
+        expect(ops::nansum(self, o.dim.as_deref(), o.keepdim, o.dtype))
     }
 
     /// `length` elements of a dimension from `start`.
@@ -363,11 +907,93 @@ impl Tensor {
         self
     }
 
+    /// Vector norm of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.norm")]
+    #[track_caller]
+    pub fn norm(&self) -> Tensor {
+        expect(ops::norm(self, Some(Scalar::Int(2)), None, false, None))
+    }
+
+    /// Vector norm of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.norm")]
+    #[track_caller]
+    pub fn norm_dim(&self, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::norm(self, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Vector norm of all elements, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn norm_with(&self, o: NormOptions) -> Tensor {
+        expect(ops::norm(self, o.p, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
     /// Reorders the dimensions.
     #[doc(alias = "torch.Tensor.permute")]
     #[track_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Tensor {
         expect(ops::permute(self, &dims.into_dims()))
+    }
+
+    /// Product of all elements.
+    #[doc(alias = "torch.Tensor.prod")]
+    #[track_caller]
+    pub fn prod(&self) -> Tensor {
+        expect(ops::prod(self, None))
+    }
+
+    /// Product over a dimension.
+    #[doc(alias = "torch.Tensor.prod")]
+    #[track_caller]
+    pub fn prod_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::prod_dim(self, dim, keepdim, None))
+    }
+
+    /// Product over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn prod_dim_with(&self, dim: i64, o: ProdDimOptions) -> Tensor {
+        expect(ops::prod_dim(self, dim, o.keepdim, o.dtype))
+    }
+
+    /// Product of all elements.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn prod_with(&self, o: ProdOptions) -> Tensor {
+        expect(ops::prod(self, o.dtype))
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.quantile")]
+    #[track_caller]
+    pub fn quantile(&self, q: &Tensor) -> Tensor {
+        expect(ops::quantile(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.quantile")]
+    #[track_caller]
+    pub fn quantile_scalar(&self, q: f64) -> Tensor {
+        expect(ops::quantile_scalar(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn quantile_scalar_with(&self, q: f64, o: QuantileScalarOptions) -> Tensor {
+        expect(ops::quantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn quantile_with(&self, q: &Tensor, o: QuantileOptions) -> Tensor {
+        expect(ops::quantile(self, q, o.dim, o.keepdim, &o.interpolation))
     }
 
     /// The same elements in another shape: a view where possible, else a copy.
@@ -396,6 +1022,51 @@ impl Tensor {
     #[track_caller]
     pub fn select(&self, dim: i64, index: i64) -> Tensor {
         expect(ops::select(self, dim, index))
+    }
+
+    /// Exponentials over their sum, along a dimension.
+    #[doc(alias = "torch.Tensor.softmax")]
+    #[track_caller]
+    pub fn softmax(&self, dim: i64) -> Tensor {
+        expect(ops::softmax(self, dim, None))
+    }
+
+    /// Exponentials over their sum, along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn softmax_with(&self, dim: i64, o: SoftmaxOptions) -> Tensor {
+        expect(ops::softmax(self, dim, o.dtype))
+    }
+
+    /// Sorted elements along a dimension, and where they come from.
+    #[doc(alias = "torch.Tensor.sort")]
+    #[track_caller]
+    pub fn sort(&self, dim: i64, descending: bool) -> SortResult {
+        expect(ops::sort(self, dim, descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+    #[doc(alias = "torch.Tensor.sort")]
+    #[track_caller]
+    pub fn sort_stable(&self, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
+        expect(ops::sort_stable(self, stable, dim, descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn sort_stable_with(&self, stable: Option<bool>, o: SortStableOptions) -> SortResult {
+        expect(ops::sort_stable(self, stable, o.dim, o.descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn sort_with(&self, o: SortOptions) -> SortResult {
+        expect(ops::sort(self, o.dim, o.descending)).into()
     }
 
     /// Chunks of `split_size` along a dimension.
@@ -462,6 +1133,28 @@ impl Tensor {
     #[track_caller]
     pub fn squeeze_dims(&self, dim: impl IntoDims) -> Tensor {
         expect(ops::squeeze_dims(self, &dim.into_dims()))
+    }
+
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.std")]
+    #[track_caller]
+    pub fn std(&self) -> Tensor {
+        expect(ops::std(self, None, None, false))
+    }
+
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.std")]
+    #[track_caller]
+    pub fn std_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::std(self, Some(&*dim.into_dims()), None, keepdim))
+    }
+
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn std_with(&self, o: StdOptions) -> Tensor {
+        expect(ops::std(self, o.dim.as_deref(), o.correction, o.keepdim))
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
@@ -536,27 +1229,28 @@ impl Tensor {
         self
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum(&self) -> Tensor {
         expect(ops::sum(self, None, false, None))
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
         expect(ops::sum(self, Some(&*dim.into_dims()), keepdim, None))
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sums over the dimensions that broadcasting from `size` added or expanded.
+    #[doc(alias = "torch.Tensor.sum_to_size")]
+    #[track_caller]
+    pub fn sum_to_size(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::sum_to_size(self, &size.into_dims()))
+    }
+
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -569,6 +1263,21 @@ impl Tensor {
     #[track_caller]
     pub fn t(&self) -> Tensor {
         expect(ops::t(self))
+    }
+
+    /// The k largest (or smallest) elements along a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.topk")]
+    #[track_caller]
+    pub fn topk(&self, k: i64, dim: i64) -> TopkResult {
+        expect(ops::topk(self, k, dim, true, true)).into()
+    }
+
+    /// The k largest (or smallest) elements along a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn topk_with(&self, k: i64, o: TopkOptions) -> TopkResult {
+        expect(ops::topk(self, k, o.dim, o.largest, o.sorted)).into()
     }
 
     /// Swaps two dimensions.
@@ -622,6 +1331,28 @@ impl Tensor {
     #[track_caller]
     pub fn unsqueeze(&self, dim: i64) -> Tensor {
         expect(ops::unsqueeze(self, dim))
+    }
+
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.var")]
+    #[track_caller]
+    pub fn var(&self) -> Tensor {
+        expect(ops::var(self, None, None, false))
+    }
+
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.var")]
+    #[track_caller]
+    pub fn var_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::var(self, Some(&*dim.into_dims()), None, keepdim))
+    }
+
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn var_with(&self, o: VarOptions) -> Tensor {
+        expect(ops::var(self, o.dim.as_deref(), o.correction, o.keepdim))
     }
 
     /// The same elements in another shape, without a copy.

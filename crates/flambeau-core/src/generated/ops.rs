@@ -3,7 +3,7 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{copy, creation, pointwise, prelude::*, reduction, views};
+use super::{copy, creation, pointwise, prelude::*, reduction, scan, softmax, sorting, views};
 
 /// A copy with memory of its own.
 ///
@@ -485,9 +485,7 @@ pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut T
     )
 }
 
-/// Sum of all elements, or over dimensions.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 ///
 /// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
 #[doc(alias = "torch.sum")]
@@ -496,9 +494,7 @@ pub fn sum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DTy
     (reduction::SUM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 ///
 /// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
 #[doc(alias = "torch.sum")]
@@ -510,6 +506,278 @@ pub fn sum_out(
     out: &mut Tensor,
 ) -> Result<()> {
     (reduction::SUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nansum")]
+#[doc(alias = "torch.Tensor.nansum")]
+pub fn nansum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::NANSUM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nansum")]
+pub fn nansum_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Product of all elements.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.prod")]
+#[doc(alias = "torch.Tensor.prod")]
+pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::PROD.get(self_.key_set())?)(self_, dtype)
+}
+
+/// Product of all elements. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.prod")]
+pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (reduction::PROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
+}
+
+/// Product over a dimension.
+///
+/// Documented defaults: `keepdim` false, `dtype` None.
+#[doc(alias = "torch.prod")]
+#[doc(alias = "torch.Tensor.prod")]
+pub fn prod_dim(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::PROD_DIM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Product over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false, `dtype` None.
+#[doc(alias = "torch.prod")]
+pub fn prod_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::PROD_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Mean of all elements, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.mean")]
+#[doc(alias = "torch.Tensor.mean")]
+pub fn mean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::MEAN.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.mean")]
+pub fn mean_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::MEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Mean of all elements but NaN, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nanmean")]
+#[doc(alias = "torch.Tensor.nanmean")]
+pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::NANMEAN.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nanmean")]
+pub fn nanmean_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANMEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+    (reduction::VAR.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var")]
+pub fn var_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::VAR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
+}
+
+/// Variance of all elements; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    (reduction::VAR_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Variance over dimensions; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    (reduction::VAR_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Variance and mean.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Variance and mean of all elements.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Variance and mean over dimensions.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean_dim(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+    (reduction::STD.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std")]
+pub fn std_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::STD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
+}
+
+/// Standard deviation of all elements; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    (reduction::STD_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Standard deviation over dimensions; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    (reduction::STD_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Standard deviation and mean.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Standard deviation and mean of all elements.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Standard deviation and mean over dimensions.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean_dim(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Largest element; NaN wins.
+#[doc(alias = "torch.max")]
+#[doc(alias = "torch.Tensor.max")]
+pub fn max(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MAX.get(self_.key_set())?)(self_)
+}
+
+/// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// Largest elements over a dimension, and where they are.
@@ -537,6 +805,36 @@ pub fn max_dim_out(
     )
 }
 
+/// Largest of two elements: the same as `maximum`.
+#[doc(alias = "torch.max")]
+#[doc(alias = "torch.Tensor.max")]
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MAX_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amax")]
+#[doc(alias = "torch.Tensor.amax")]
+pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::AMAX.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amax")]
+pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::AMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
 /// Index of the largest element, in the flattened input or over a dimension.
 ///
 /// Documented defaults: `dim` None, `keepdim` false.
@@ -552,6 +850,1106 @@ pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 #[doc(alias = "torch.argmax")]
 pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ARGMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Smallest element; NaN wins.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MIN.get(self_.key_set())?)(self_)
+}
+
+/// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Smallest elements over a dimension, and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MIN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.min")]
+pub fn min_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::MIN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Smallest of two elements: the same as `minimum`.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MIN_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amin")]
+#[doc(alias = "torch.Tensor.amin")]
+pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::AMIN.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amin")]
+pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::AMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.argmin")]
+#[doc(alias = "torch.Tensor.argmin")]
+pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ARGMIN.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.argmin")]
+pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ARGMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Smallest and largest elements.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.aminmax")]
+#[doc(alias = "torch.Tensor.aminmax")]
+pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::AMINMAX.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.aminmax")]
+pub fn aminmax_out(
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::AMINMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Whether all elements are true.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all(self_: &Tensor) -> Result<Tensor> {
+    (reduction::ALL.get(self_.key_set())?)(self_)
+}
+
+/// Whether all elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether all elements are true, over a dimension.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    (reduction::ALL_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.all")]
+pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether all elements are true, over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ALL_DIMS.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.all")]
+pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether any elements are true.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any(self_: &Tensor) -> Result<Tensor> {
+    (reduction::ANY.get(self_.key_set())?)(self_)
+}
+
+/// Whether any elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether any elements are true, over a dimension.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    (reduction::ANY_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.any")]
+pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether any elements are true, over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ANY_DIMS.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.any")]
+pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Number of elements that are not zero, of all or over dimensions.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.count_nonzero")]
+#[doc(alias = "torch.Tensor.count_nonzero")]
+pub fn count_nonzero(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    (reduction::COUNT_NONZERO.get(self_.key_set())?)(self_, dim)
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.median")]
+#[doc(alias = "torch.Tensor.median")]
+pub fn median(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MEDIAN.get(self_.key_set())?)(self_)
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.median")]
+#[doc(alias = "torch.Tensor.median")]
+pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MEDIAN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.median")]
+pub fn median_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::MEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.nanmedian")]
+#[doc(alias = "torch.Tensor.nanmedian")]
+pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
+    (reduction::NANMEDIAN.get(self_.key_set())?)(self_)
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.nanmedian")]
+#[doc(alias = "torch.Tensor.nanmedian")]
+pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::NANMEDIAN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.nanmedian")]
+pub fn nanmedian_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANMEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Most frequent elements over a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.mode")]
+#[doc(alias = "torch.Tensor.mode")]
+pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MODE.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.mode")]
+pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (reduction::MODE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// k-th smallest elements over a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.kthvalue")]
+#[doc(alias = "torch.Tensor.kthvalue")]
+pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::KTHVALUE.get(self_.key_set())?)(self_, k, dim, keepdim)
+}
+
+/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.kthvalue")]
+pub fn kthvalue_out(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::KTHVALUE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, k, dim, keepdim, out0, out1,
+    )
+}
+
+/// Vector norm of all elements, or over dimensions.
+///
+/// Documented defaults: `ord` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.linalg.vector_norm")]
+pub fn linalg_vector_norm(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (reduction::LINALG_VECTOR_NORM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `ord` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.linalg.vector_norm")]
+pub fn linalg_vector_norm_out(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::LINALG_VECTOR_NORM_OUT.get(self_.key_set() | out.key_set())?)(
+        self_, ord, dim, keepdim, dtype, out,
+    )
+}
+
+/// Vector norm of all elements, or over dimensions.
+///
+/// Documented defaults: `p` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.norm")]
+#[doc(alias = "torch.Tensor.norm")]
+pub fn norm(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (reduction::NORM.get(self_.key_set())?)(self_, p, dim, keepdim, dtype)
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `p` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.norm")]
+pub fn norm_out(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, keepdim, dtype, out)
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.logsumexp")]
+#[doc(alias = "torch.Tensor.logsumexp")]
+#[doc(alias = "torch.special.logsumexp")]
+pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::LOGSUMEXP.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.logsumexp")]
+#[doc(alias = "torch.special.logsumexp")]
+pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::LOGSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Sums over the dimensions that broadcasting from `size` added or expanded.
+#[doc(alias = "torch.Tensor.sum_to_size")]
+pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    (reduction::SUM_TO_SIZE.get(self_.key_set())?)(self_, size)
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+#[doc(alias = "torch.Tensor.quantile")]
+pub fn quantile(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::QUANTILE.get(self_.key_set() | q.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+pub fn quantile_out(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::QUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+#[doc(alias = "torch.Tensor.quantile")]
+pub fn quantile_scalar(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::QUANTILE_SCALAR.get(self_.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+pub fn quantile_scalar_out(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::QUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+#[doc(alias = "torch.Tensor.nanquantile")]
+pub fn nanquantile(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::NANQUANTILE.get(self_.key_set() | q.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+pub fn nanquantile_out(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANQUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+#[doc(alias = "torch.Tensor.nanquantile")]
+pub fn nanquantile_scalar(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::NANQUANTILE_SCALAR.get(self_.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+pub fn nanquantile_scalar_out(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANQUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// Running sums along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumsum")]
+#[doc(alias = "torch.Tensor.cumsum")]
+pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (scan::CUMSUM.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running sums along a dimension. In place: the first tensor takes the result.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.Tensor.cumsum_")]
+pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    (scan::CUMSUM_.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumsum")]
+pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (scan::CUMSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// Running products along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumprod")]
+#[doc(alias = "torch.Tensor.cumprod")]
+pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (scan::CUMPROD.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running products along a dimension. In place: the first tensor takes the result.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.Tensor.cumprod_")]
+pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    (scan::CUMPROD_.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running products along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumprod")]
+pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (scan::CUMPROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// The largest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummax")]
+#[doc(alias = "torch.Tensor.cummax")]
+pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    (scan::CUMMAX.get(self_.key_set())?)(self_, dim)
+}
+
+/// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummax")]
+pub fn cummax_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (scan::CUMMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
+}
+
+/// The smallest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummin")]
+#[doc(alias = "torch.Tensor.cummin")]
+pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    (scan::CUMMIN.get(self_.key_set())?)(self_, dim)
+}
+
+/// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummin")]
+pub fn cummin_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (scan::CUMMIN_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
+}
+
+/// Logarithm of running sums of exponentials along a dimension.
+#[doc(alias = "torch.logcumsumexp")]
+#[doc(alias = "torch.Tensor.logcumsumexp")]
+pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::LOGCUMSUMEXP.get(self_.key_set())?)(self_, dim)
+}
+
+/// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logcumsumexp")]
+pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    (scan::LOGCUMSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// Integral by the trapezoidal rule along a dimension, at the points `x`.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.trapezoid")]
+#[doc(alias = "torch.trapz")]
+pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// Documented defaults: `dx` 1, `dim` -1.
+#[doc(alias = "torch.trapezoid")]
+#[doc(alias = "torch.trapz")]
+pub fn trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    (scan::TRAPEZOID.get(y.key_set())?)(y, dx, dim)
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at the points `x`.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.cumulative_trapezoid")]
+pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::CUMULATIVE_TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// Documented defaults: `dx` 1, `dim` -1.
+#[doc(alias = "torch.cumulative_trapezoid")]
+pub fn cumulative_trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    (scan::CUMULATIVE_TRAPEZOID.get(y.key_set())?)(y, dx, dim)
+}
+
+/// softmax over one dimension, in the input's dtype.
+pub fn softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    (softmax::SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
+}
+
+/// softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
+pub fn softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    (softmax::SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
+}
+
+/// Gradient of softmax from its output.
+pub fn softmax_backward_data(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Tensor> {
+    (softmax::SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+    )
+}
+
+/// Gradient of softmax from its output. Into `out`, which is resized where its shape differs.
+pub fn softmax_backward_data_out(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+    out: &mut Tensor,
+) -> Result<()> {
+    (softmax::SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+        out,
+    )
+}
+
+/// Exponentials over their sum, along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.softmax")]
+#[doc(alias = "torch.Tensor.softmax")]
+#[doc(alias = "torch.special.softmax")]
+#[doc(alias = "torch.nn.functional.softmax")]
+pub fn softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (softmax::SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.softmax")]
+#[doc(alias = "torch.special.softmax")]
+#[doc(alias = "torch.nn.functional.softmax")]
+pub fn softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (softmax::SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// log_softmax over one dimension, in the input's dtype.
+pub fn log_softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
+}
+
+/// log_softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
+pub fn log_softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    (softmax::LOG_SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
+}
+
+/// Gradient of log_softmax from its output.
+pub fn log_softmax_backward_data(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+    )
+}
+
+/// Gradient of log_softmax from its output. Into `out`, which is resized where its shape differs.
+pub fn log_softmax_backward_data_out(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+    out: &mut Tensor,
+) -> Result<()> {
+    (softmax::LOG_SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+        out,
+    )
+}
+
+/// Logarithm of softmax, without loss of precision.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.log_softmax")]
+#[doc(alias = "torch.Tensor.log_softmax")]
+#[doc(alias = "torch.special.log_softmax")]
+#[doc(alias = "torch.nn.functional.log_softmax")]
+pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.log_softmax")]
+#[doc(alias = "torch.special.log_softmax")]
+#[doc(alias = "torch.nn.functional.log_softmax")]
+pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (softmax::LOG_SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+#[doc(alias = "torch.Tensor.sort")]
+pub fn sort_stable(
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+) -> Result<(Tensor, Tensor)> {
+    (sorting::SORT_STABLE.get(self_.key_set())?)(self_, stable, dim, descending)
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+pub fn sort_stable_out(
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::SORT_STABLE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, stable, dim, descending, out0, out1,
+    )
+}
+
+/// Sorted elements along a dimension, and where they come from.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+#[doc(alias = "torch.Tensor.sort")]
+pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    (sorting::SORT.get(self_.key_set())?)(self_, dim, descending)
+}
+
+/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+pub fn sort_out(
+    self_: &Tensor,
+    dim: i64,
+    descending: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::SORT_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, descending, out0, out1,
+    )
+}
+
+/// Indices that sort a dimension; equal elements keep their order.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+#[doc(alias = "torch.Tensor.argsort")]
+pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
+    (sorting::ARGSORT_STABLE.get(self_.key_set())?)(self_, stable, dim, descending)
+}
+
+/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+pub fn argsort_stable_out(
+    self_: &Tensor,
+    stable: bool,
+    dim: i64,
+    descending: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::ARGSORT_STABLE_OUT.get(self_.key_set() | out.key_set())?)(self_, stable, dim, descending, out)
+}
+
+/// Indices that sort a dimension.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+#[doc(alias = "torch.Tensor.argsort")]
+pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    (sorting::ARGSORT.get(self_.key_set())?)(self_, dim, descending)
+}
+
+/// Sorted along the first dimension.
+#[doc(alias = "torch.msort")]
+#[doc(alias = "torch.Tensor.msort")]
+pub fn msort(self_: &Tensor) -> Result<Tensor> {
+    (sorting::MSORT.get(self_.key_set())?)(self_)
+}
+
+/// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.msort")]
+pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (sorting::MSORT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `largest` true, `sorted` true.
+#[doc(alias = "torch.topk")]
+#[doc(alias = "torch.Tensor.topk")]
+pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
+    (sorting::TOPK.get(self_.key_set())?)(self_, k, dim, largest, sorted)
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `largest` true, `sorted` true.
+#[doc(alias = "torch.topk")]
+pub fn topk_out(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::TOPK_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, k, dim, largest, sorted, out0, out1,
+    )
+}
+
+/// Where values would be inserted into sorted rows.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    (sorting::SEARCHSORTED.get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter))?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+    )
+}
+
+/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_out(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::SEARCHSORTED_OUT
+        .get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter) | out.key_set())?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+        out,
+    )
+}
+
+/// Where a value would be inserted into sorted rows.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_scalar(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    (sorting::SEARCHSORTED_SCALAR.get(sorted_sequence.key_set() | opt_keys(sorter))?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+    )
+}
+
+/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_scalar_out(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::SEARCHSORTED_SCALAR_OUT.get(sorted_sequence.key_set() | opt_keys(sorter) | out.key_set())?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+        out,
+    )
+}
+
+/// Index of the bucket that each value falls into.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    (sorting::BUCKETIZE.get(self_.key_set() | boundaries.key_set())?)(self_, boundaries, out_int32, right)
+}
+
+/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_out(
+    self_: &Tensor,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::BUCKETIZE_OUT.get(self_.key_set() | boundaries.key_set() | out.key_set())?)(
+        self_, boundaries, out_int32, right, out,
+    )
+}
+
+/// Index of the bucket that a value falls into.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    (sorting::BUCKETIZE_SCALAR.get(boundaries.key_set())?)(self_, boundaries, out_int32, right)
+}
+
+/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_scalar_out(
+    self_: Scalar,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::BUCKETIZE_SCALAR_OUT.get(boundaries.key_set() | out.key_set())?)(
+        self_, boundaries, out_int32, right, out,
+    )
+}
+
+/// Counts of values in equal bins.
+///
+/// Documented defaults: `bins` 100, `min` 0, `max` 0.
+#[doc(alias = "torch.histc")]
+#[doc(alias = "torch.Tensor.histc")]
+pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    (sorting::HISTC.get(self_.key_set())?)(self_, bins, min, max)
+}
+
+/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `bins` 100, `min` 0, `max` 0.
+#[doc(alias = "torch.histc")]
+pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
+    (sorting::HISTC_OUT.get(self_.key_set() | out.key_set())?)(self_, bins, min, max, out)
+}
+
+/// Counts (or sums of weights) of each non-negative integer.
+///
+/// Documented defaults: `weights` None, `minlength` 0.
+#[doc(alias = "torch.bincount")]
+#[doc(alias = "torch.Tensor.bincount")]
+pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    (sorting::BINCOUNT.get(self_.key_set() | opt_keys(weights))?)(self_, weights, minlength)
 }
 
 /// The same elements in another shape, without a copy.

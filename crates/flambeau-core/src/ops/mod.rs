@@ -7,4 +7,7 @@ pub(crate) mod copy;
 pub(crate) mod creation;
 pub(crate) mod pointwise;
 pub(crate) mod reduction;
+pub(crate) mod scan;
+pub(crate) mod softmax;
+pub(crate) mod sorting;
 pub(crate) mod views;

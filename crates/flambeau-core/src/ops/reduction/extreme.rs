@@ -1,6 +1,6 @@
 //! Extremes and their positions, order statistics.
 
-use super::{Dims, all_dims, as_geo, one, one_nonempty, reduce_into, reduce_into2, reduced_dims, reduced_sizes};
+use super::{Dims, all_dims, as_geo, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes, select_into};
 use crate::access::Access;
 use crate::error::Result;
 use crate::ops::copy::contiguous_raw;
@@ -25,7 +25,7 @@ macro_rules! extreme_dim {
         }
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-            reduce_into2(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
+            select_into(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
         }
         #[doc = concat!("`", $name, "`")]
         pub fn $all_meta(self_: &Tensor) -> Result<OutMeta> {
@@ -96,7 +96,9 @@ pub fn aminmax_cpu(self_: &Tensor, dim: Option<i64>, _keepdim: bool, min: &Tenso
         Some(d) => one(self_, d)?,
         None => all_dims(self_),
     };
-    reduce_into2("aminmax_cpu", self_, &dims, (min, max), erased::aminmax)
+    let (x, g) = as_geo(self_, &dims)?;
+    let a = Access::new(&[&x], &[min, max])?;
+    erased::aminmax(a.any(0)?, g, a.any_mut(0)?, a.any_mut(1)?).ok_or_else(|| Error::not_implemented_for("aminmax_cpu", x.dtype()))
 }
 
 macro_rules! arg {
@@ -126,12 +128,12 @@ macro_rules! arg {
                 self_.dtype().scalar_type_name()
             );
             match dim {
-                Some(d) => reduce_into(concat!($name, "_cpu"), self_, &one(self_, d)?, out, erased::$kernel),
+                Some(d) => index_into(concat!($name, "_cpu"), self_, &one(self_, d)?, out, erased::$kernel),
                 None => {
                     // positions count in row-major order whatever the strides
                     let x = contiguous_raw(self_)?;
                     let a = Access::new(&[&x], &[out])?;
-                    erased::$kernel(a.any(0)?, Geo::contiguous(1, x.numel() as usize, 1), a.any_mut(0)?)
+                    erased::$kernel(a.any(0)?, Geo::contiguous(1, x.numel() as usize, 1), a.slice_mut::<i64>(0)?)
                         .ok_or_else(|| Error::not_implemented_for(concat!($name, "_cpu"), x.dtype()))
                 }
             }
@@ -160,7 +162,7 @@ macro_rules! order_dim {
         }
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-            reduce_into2(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
+            select_into(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
         }
         #[doc = concat!("`", $name, "`: over all elements.")]
         pub fn $all(self_: &Tensor) -> Result<Tensor> {
@@ -189,7 +191,7 @@ pub fn mode_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, Ou
 }
 /// `mode`
 pub fn mode_cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-    reduce_into2("mode_cpu", self_, &one(self_, dim)?, (values, indices), erased::mode)
+    select_into("mode_cpu", self_, &one(self_, dim)?, (values, indices), erased::mode)
 }
 
 /// `kthvalue`
@@ -203,6 +205,15 @@ pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
 pub fn kthvalue_cpu(self_: &Tensor, k: i64, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
     let (x, g) = as_geo(self_, &one(self_, dim)?)?;
     let a = Access::new(&[&x], &[values, indices])?;
-    erased::kthvalue(a.any(0)?, g, k as usize, a.any_mut(0)?, a.any_mut(1)?)
+    erased::kthvalue(a.any(0)?, g, k as usize, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
         .ok_or_else(|| Error::not_implemented_for("kthvalue_cpu", x.dtype()))
+}
+
+/// `max.other`
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::maximum(self_, other)
+}
+/// `min.other`
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::minimum(self_, other)
 }

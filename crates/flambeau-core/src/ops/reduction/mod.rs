@@ -115,17 +115,29 @@ pub(crate) fn reduce_into(
     let a = Access::new(&[&x], &[out])?;
     kernel(a.any(0)?, g, a.any_mut(0)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
 }
-/// The same for two outputs.
-pub(crate) fn reduce_into2(
+/// The same for values and indices.
+pub(crate) fn select_into(
     label: &str,
     self_: &Tensor,
     dims: &[usize],
     outs: (&Tensor, &Tensor),
-    kernel: impl FnOnce(Any<'_>, Geo, AnyMut<'_>, AnyMut<'_>) -> Option<()>,
+    kernel: impl FnOnce(Any<'_>, Geo, AnyMut<'_>, &mut [i64]) -> Option<()>,
 ) -> Result<()> {
     let (x, g) = as_geo(self_, dims)?;
     let a = Access::new(&[&x], &[outs.0, outs.1])?;
-    kernel(a.any(0)?, g, a.any_mut(0)?, a.any_mut(1)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
+    kernel(a.any(0)?, g, a.any_mut(0)?, a.slice_mut::<i64>(1)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
+}
+/// The same for indices alone.
+pub(crate) fn index_into(
+    label: &str,
+    self_: &Tensor,
+    dims: &[usize],
+    out: &Tensor,
+    kernel: impl FnOnce(Any<'_>, Geo, &mut [i64]) -> Option<()>,
+) -> Result<()> {
+    let (x, g) = as_geo(self_, dims)?;
+    let a = Access::new(&[&x], &[out])?;
+    kernel(a.any(0)?, g, a.slice_mut::<i64>(0)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
 }
 
 /// Dtype of `sum` and `prod`: integers go to int64 unless asked otherwise.
@@ -293,7 +305,7 @@ pub fn count_nonzero_meta(self_: &Tensor, dim: Option<&[i64]>) -> Result<OutMeta
 }
 /// `count_nonzero`
 pub fn count_nonzero_cpu(self_: &Tensor, dim: Option<&[i64]>, out: &Tensor) -> Result<()> {
-    reduce_into("count_nonzero_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::count_nonzero)
+    index_into("count_nonzero_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::count_nonzero)
 }
 
 /// `sum_to_size`: sums over the dims that broadcasting added or expanded.
