@@ -7,4 +7,5 @@ pub mod reduction;
 pub mod scan;
 pub mod softmax;
 pub mod sorting;
+pub mod unary;
 pub mod views;

@@ -2,24 +2,22 @@
 
 //! Derivatives of the core's operators.
 
+pub mod comparison;
 pub mod copy;
 pub mod creation;
 pub mod pointwise;
 pub mod reduction;
-pub mod scan;
-pub mod softmax;
-pub mod sorting;
+pub mod unary;
 pub mod views;
 
 /// Fills the autograd slots.
 pub fn fill() {
+    comparison::fill();
     copy::fill();
     creation::fill();
     pointwise::fill();
     reduction::fill();
-    scan::fill();
-    softmax::fill();
-    sorting::fill();
+    unary::fill();
     views::fill();
 }
 /// Pins a formula's type.

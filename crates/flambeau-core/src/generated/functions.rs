@@ -5,6 +5,62 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
+/// Absolute value; of a complex number its magnitude, real.
+#[doc(alias = "torch.abs")]
+#[track_caller]
+pub fn abs(input: &Tensor) -> Tensor {
+    expect(ops::abs(input))
+}
+
+/// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.abs")]
+#[track_caller]
+pub fn abs_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::abs_out(input, out));
+}
+
+/// Absolute value; of a complex number its magnitude, real.
+#[doc(alias = "torch.absolute")]
+#[track_caller]
+pub fn absolute(input: &Tensor) -> Tensor {
+    expect(ops::abs(input))
+}
+
+/// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.absolute")]
+#[track_caller]
+pub fn absolute_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::abs_out(input, out));
+}
+
+/// Arc cosine.
+#[doc(alias = "torch.acos")]
+#[track_caller]
+pub fn acos(input: &Tensor) -> Tensor {
+    expect(ops::acos(input))
+}
+
+/// Arc cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.acos")]
+#[track_caller]
+pub fn acos_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::acos_out(input, out));
+}
+
+/// Inverse hyperbolic cosine.
+#[doc(alias = "torch.acosh")]
+#[track_caller]
+pub fn acosh(input: &Tensor) -> Tensor {
+    expect(ops::acosh(input))
+}
+
+/// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.acosh")]
+#[track_caller]
+pub fn acosh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::acosh_out(input, out));
+}
+
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
@@ -47,242 +103,205 @@ pub fn add_with(input: &Tensor, other: impl Operand, o: AddOptions) -> Tensor {
     expect(ops::add(input, &other, o.alpha))
 }
 
-/// Whether all elements are true.
-#[doc(alias = "torch.all")]
+/// `self + value * tensor1 / tensor2`.
+#[doc(alias = "torch.addcdiv")]
 #[track_caller]
-pub fn all(input: &Tensor) -> Tensor {
-    expect(ops::all(input))
+pub fn addcdiv(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+    expect(ops::addcdiv(input, tensor1, tensor2, Scalar::Int(1)))
 }
 
-/// Whether all elements are true, over a dimension.
-#[doc(alias = "torch.all")]
+/// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addcdiv")]
 #[track_caller]
-pub fn all_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
-    expect(ops::all_dim(input, dim, keepdim))
+pub fn addcdiv_out(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, out: &mut Tensor) {
+    expect(ops::addcdiv_out(input, tensor1, tensor2, Scalar::Int(1), out));
 }
 
-/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.all")]
-#[track_caller]
-pub fn all_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
-    expect(ops::all_dim_out(input, dim, keepdim, out));
-}
-
-/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+/// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn all_dim_out_with(input: &Tensor, dim: i64, o: AllDimOptions, out: &mut Tensor) {
-    expect(ops::all_dim_out(input, dim, o.keepdim, out));
+pub fn addcdiv_out_with(
+    input: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    o: AddcdivOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::addcdiv_out(input, tensor1, tensor2, o.value, out));
 }
 
-/// Whether all elements are true, over a dimension.
+/// `self + value * tensor1 / tensor2`.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn all_dim_with(input: &Tensor, dim: i64, o: AllDimOptions) -> Tensor {
-    expect(ops::all_dim(input, dim, o.keepdim))
+pub fn addcdiv_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> Tensor {
+    expect(ops::addcdiv(input, tensor1, tensor2, o.value))
 }
 
-/// Whether all elements are true, over dimensions.
-#[doc(alias = "torch.all")]
+/// `self + value * tensor1 * tensor2`.
+#[doc(alias = "torch.addcmul")]
 #[track_caller]
-pub fn all_dims(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::all_dims(input, Some(&*dim.into_dims()), keepdim))
+pub fn addcmul(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+    expect(ops::addcmul(input, tensor1, tensor2, Scalar::Int(1)))
 }
 
-/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.all")]
+/// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addcmul")]
 #[track_caller]
-pub fn all_dims_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::all_dims_out(input, Some(&*dim.into_dims()), keepdim, out));
+pub fn addcmul_out(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, out: &mut Tensor) {
+    expect(ops::addcmul_out(input, tensor1, tensor2, Scalar::Int(1), out));
 }
 
-/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+/// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn all_dims_out_with(input: &Tensor, o: AllDimsOptions, out: &mut Tensor) {
-    expect(ops::all_dims_out(input, o.dim.as_deref(), o.keepdim, out));
+pub fn addcmul_out_with(
+    input: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    o: AddcmulOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::addcmul_out(input, tensor1, tensor2, o.value, out));
 }
 
-/// Whether all elements are true, over dimensions.
+/// `self + value * tensor1 * tensor2`.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn all_dims_with(input: &Tensor, o: AllDimsOptions) -> Tensor {
-    expect(ops::all_dims(input, o.dim.as_deref(), o.keepdim))
+pub fn addcmul_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> Tensor {
+    expect(ops::addcmul(input, tensor1, tensor2, o.value))
 }
 
-/// Whether all elements are true. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.all")]
+/// Whether all elements are close, by `isclose`.
+#[doc(alias = "torch.allclose")]
 #[track_caller]
-pub fn all_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::all_out(input, out));
+pub fn allclose(input: &Tensor, other: &Tensor) -> bool {
+    expect(ops::allclose(input, other, 1e-5, 1e-8, false))
 }
 
-/// Largest elements over dimensions; the gradient is shared among equal ones.
-#[doc(alias = "torch.amax")]
-#[track_caller]
-pub fn amax(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::amax(input, &dim.into_dims(), keepdim))
-}
-
-/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.amax")]
-#[track_caller]
-pub fn amax_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::amax_out(input, &dim.into_dims(), keepdim, out));
-}
-
-/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+/// Whether all elements are close, by `isclose`.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn amax_out_with(input: &Tensor, o: AmaxOptions, out: &mut Tensor) {
-    expect(ops::amax_out(input, &o.dim, o.keepdim, out));
+pub fn allclose_with(input: &Tensor, other: &Tensor, o: AllcloseOptions) -> bool {
+    expect(ops::allclose(input, other, o.rtol, o.atol, o.equal_nan))
 }
 
-/// Largest elements over dimensions; the gradient is shared among equal ones.
-///
-/// With all keyword arguments.
+/// Angle of a complex number; for real ones pi where negative, else 0.
+#[doc(alias = "torch.angle")]
 #[track_caller]
-pub fn amax_with(input: &Tensor, o: AmaxOptions) -> Tensor {
-    expect(ops::amax(input, &o.dim, o.keepdim))
+pub fn angle(input: &Tensor) -> Tensor {
+    expect(ops::angle(input))
 }
 
-/// Smallest elements over dimensions; the gradient is shared among equal ones.
-#[doc(alias = "torch.amin")]
+/// Angle of a complex number; for real ones pi where negative, else 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.angle")]
 #[track_caller]
-pub fn amin(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::amin(input, &dim.into_dims(), keepdim))
+pub fn angle_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::angle_out(input, out));
 }
 
-/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.amin")]
+/// Arc cosine.
+#[doc(alias = "torch.arccos")]
 #[track_caller]
-pub fn amin_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::amin_out(input, &dim.into_dims(), keepdim, out));
+pub fn arccos(input: &Tensor) -> Tensor {
+    expect(ops::acos(input))
 }
 
-/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Arc cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arccos")]
 #[track_caller]
-pub fn amin_out_with(input: &Tensor, o: AminOptions, out: &mut Tensor) {
-    expect(ops::amin_out(input, &o.dim, o.keepdim, out));
+pub fn arccos_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::acos_out(input, out));
 }
 
-/// Smallest elements over dimensions; the gradient is shared among equal ones.
-///
-/// With all keyword arguments.
+/// Inverse hyperbolic cosine.
+#[doc(alias = "torch.arccosh")]
 #[track_caller]
-pub fn amin_with(input: &Tensor, o: AminOptions) -> Tensor {
-    expect(ops::amin(input, &o.dim, o.keepdim))
+pub fn arccosh(input: &Tensor) -> Tensor {
+    expect(ops::acosh(input))
 }
 
-/// Smallest and largest elements.
-#[doc(alias = "torch.aminmax")]
+/// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arccosh")]
 #[track_caller]
-pub fn aminmax(input: &Tensor) -> AminmaxResult {
-    expect(ops::aminmax(input, None, false)).into()
+pub fn arccosh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::acosh_out(input, out));
 }
 
-/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.aminmax")]
+/// Arc sine.
+#[doc(alias = "torch.arcsin")]
 #[track_caller]
-pub fn aminmax_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::aminmax_out(input, None, false, out0, out1));
+pub fn arcsin(input: &Tensor) -> Tensor {
+    expect(ops::asin(input))
 }
 
-/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Arc sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arcsin")]
 #[track_caller]
-pub fn aminmax_out_with(input: &Tensor, o: AminmaxOptions, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::aminmax_out(input, o.dim, o.keepdim, out0, out1));
+pub fn arcsin_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::asin_out(input, out));
 }
 
-/// Smallest and largest elements.
-///
-/// With all keyword arguments.
+/// Inverse hyperbolic sine.
+#[doc(alias = "torch.arcsinh")]
 #[track_caller]
-pub fn aminmax_with(input: &Tensor, o: AminmaxOptions) -> AminmaxResult {
-    expect(ops::aminmax(input, o.dim, o.keepdim)).into()
+pub fn arcsinh(input: &Tensor) -> Tensor {
+    expect(ops::asinh(input))
 }
 
-/// Whether any elements are true.
-#[doc(alias = "torch.any")]
+/// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arcsinh")]
 #[track_caller]
-pub fn any(input: &Tensor) -> Tensor {
-    expect(ops::any(input))
+pub fn arcsinh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::asinh_out(input, out));
 }
 
-/// Whether any elements are true, over a dimension.
-#[doc(alias = "torch.any")]
+/// Arc tangent.
+#[doc(alias = "torch.arctan")]
 #[track_caller]
-pub fn any_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
-    expect(ops::any_dim(input, dim, keepdim))
+pub fn arctan(input: &Tensor) -> Tensor {
+    expect(ops::atan(input))
 }
 
-/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.any")]
+/// Angle of the point (`other`, `self`).
+#[doc(alias = "torch.arctan2")]
 #[track_caller]
-pub fn any_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
-    expect(ops::any_dim_out(input, dim, keepdim, out));
+pub fn arctan2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::atan2(input, &other))
 }
 
-/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arctan2")]
 #[track_caller]
-pub fn any_dim_out_with(input: &Tensor, dim: i64, o: AnyDimOptions, out: &mut Tensor) {
-    expect(ops::any_dim_out(input, dim, o.keepdim, out));
+pub fn arctan2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::atan2_out(input, &other, out));
 }
 
-/// Whether any elements are true, over a dimension.
-///
-/// With all keyword arguments.
+/// Arc tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arctan")]
 #[track_caller]
-pub fn any_dim_with(input: &Tensor, dim: i64, o: AnyDimOptions) -> Tensor {
-    expect(ops::any_dim(input, dim, o.keepdim))
+pub fn arctan_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::atan_out(input, out));
 }
 
-/// Whether any elements are true, over dimensions.
-#[doc(alias = "torch.any")]
+/// Inverse hyperbolic tangent.
+#[doc(alias = "torch.arctanh")]
 #[track_caller]
-pub fn any_dims(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::any_dims(input, Some(&*dim.into_dims()), keepdim))
+pub fn arctanh(input: &Tensor) -> Tensor {
+    expect(ops::atanh(input))
 }
 
-/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.any")]
+/// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arctanh")]
 #[track_caller]
-pub fn any_dims_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::any_dims_out(input, Some(&*dim.into_dims()), keepdim, out));
-}
-
-/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn any_dims_out_with(input: &Tensor, o: AnyDimsOptions, out: &mut Tensor) {
-    expect(ops::any_dims_out(input, o.dim.as_deref(), o.keepdim, out));
-}
-
-/// Whether any elements are true, over dimensions.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn any_dims_with(input: &Tensor, o: AnyDimsOptions) -> Tensor {
-    expect(ops::any_dims(input, o.dim.as_deref(), o.keepdim))
-}
-
-/// Whether any elements are true. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.any")]
-#[track_caller]
-pub fn any_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::any_out(input, out));
+pub fn arctanh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::atanh_out(input, out));
 }
 
 /// Index of the largest element, in the flattened input or over a dimension.
@@ -329,95 +348,6 @@ pub fn argmax_with(input: &Tensor, o: ArgmaxOptions) -> Tensor {
     expect(ops::argmax(input, o.dim, o.keepdim))
 }
 
-/// Index of the smallest element, in the flattened input or over a dimension.
-#[doc(alias = "torch.argmin")]
-#[track_caller]
-pub fn argmin(input: &Tensor) -> Tensor {
-    expect(ops::argmin(input, None, false))
-}
-
-/// Index of the smallest element, in the flattened input or over a dimension.
-#[doc(alias = "torch.argmin")]
-#[track_caller]
-pub fn argmin_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
-    expect(ops::argmin(input, Some(dim), keepdim))
-}
-
-/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.argmin")]
-#[track_caller]
-pub fn argmin_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
-    expect(ops::argmin_out(input, Some(dim), keepdim, out));
-}
-
-/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.argmin")]
-#[track_caller]
-pub fn argmin_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::argmin_out(input, None, false, out));
-}
-
-/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn argmin_out_with(input: &Tensor, o: ArgminOptions, out: &mut Tensor) {
-    expect(ops::argmin_out(input, o.dim, o.keepdim, out));
-}
-
-/// Index of the smallest element, in the flattened input or over a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn argmin_with(input: &Tensor, o: ArgminOptions) -> Tensor {
-    expect(ops::argmin(input, o.dim, o.keepdim))
-}
-
-/// Indices that sort a dimension.
-#[doc(alias = "torch.argsort")]
-#[track_caller]
-pub fn argsort(input: &Tensor, dim: i64, descending: bool) -> Tensor {
-    expect(ops::argsort(input, dim, descending))
-}
-
-/// Indices that sort a dimension; equal elements keep their order.
-#[doc(alias = "torch.argsort")]
-#[track_caller]
-pub fn argsort_stable(input: &Tensor, stable: bool, dim: i64, descending: bool) -> Tensor {
-    expect(ops::argsort_stable(input, stable, dim, descending))
-}
-
-/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.argsort")]
-#[track_caller]
-pub fn argsort_stable_out(input: &Tensor, stable: bool, dim: i64, descending: bool, out: &mut Tensor) {
-    expect(ops::argsort_stable_out(input, stable, dim, descending, out));
-}
-
-/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn argsort_stable_out_with(input: &Tensor, stable: bool, o: ArgsortStableOptions, out: &mut Tensor) {
-    expect(ops::argsort_stable_out(input, stable, o.dim, o.descending, out));
-}
-
-/// Indices that sort a dimension; equal elements keep their order.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn argsort_stable_with(input: &Tensor, stable: bool, o: ArgsortStableOptions) -> Tensor {
-    expect(ops::argsort_stable(input, stable, o.dim, o.descending))
-}
-
-/// Indices that sort a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn argsort_with(input: &Tensor, o: ArgsortOptions) -> Tensor {
-    expect(ops::argsort(input, o.dim, o.descending))
-}
-
 /// A view with any sizes, strides and offset.
 #[doc(alias = "torch.as_strided")]
 #[track_caller]
@@ -438,88 +368,374 @@ pub fn as_strided_with(
     expect(ops::as_strided(input, &size.into_dims(), &stride.into_dims(), o.storage_offset))
 }
 
-/// Counts (or sums of weights) of each non-negative integer.
-#[doc(alias = "torch.bincount")]
+/// Arc sine.
+#[doc(alias = "torch.asin")]
 #[track_caller]
-pub fn bincount(input: &Tensor) -> Tensor {
-    expect(ops::bincount(input, None, 0))
+pub fn asin(input: &Tensor) -> Tensor {
+    expect(ops::asin(input))
 }
 
-/// Counts (or sums of weights) of each non-negative integer.
+/// Arc sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.asin")]
+#[track_caller]
+pub fn asin_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::asin_out(input, out));
+}
+
+/// Inverse hyperbolic sine.
+#[doc(alias = "torch.asinh")]
+#[track_caller]
+pub fn asinh(input: &Tensor) -> Tensor {
+    expect(ops::asinh(input))
+}
+
+/// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.asinh")]
+#[track_caller]
+pub fn asinh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::asinh_out(input, out));
+}
+
+/// Arc tangent.
+#[doc(alias = "torch.atan")]
+#[track_caller]
+pub fn atan(input: &Tensor) -> Tensor {
+    expect(ops::atan(input))
+}
+
+/// Angle of the point (`other`, `self`).
+#[doc(alias = "torch.atan2")]
+#[track_caller]
+pub fn atan2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::atan2(input, &other))
+}
+
+/// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan2")]
+#[track_caller]
+pub fn atan2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::atan2_out(input, &other, out));
+}
+
+/// Arc tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan")]
+#[track_caller]
+pub fn atan_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::atan_out(input, out));
+}
+
+/// Inverse hyperbolic tangent.
+#[doc(alias = "torch.atanh")]
+#[track_caller]
+pub fn atanh(input: &Tensor) -> Tensor {
+    expect(ops::atanh(input))
+}
+
+/// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atanh")]
+#[track_caller]
+pub fn atanh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::atanh_out(input, out));
+}
+
+/// Bits that both have; logical for bools.
+#[doc(alias = "torch.bitwise_and")]
+#[track_caller]
+pub fn bitwise_and(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_and(input, &other))
+}
+
+/// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_and")]
+#[track_caller]
+pub fn bitwise_and_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_and_out(input, &other, out));
+}
+
+/// Bits shifted to the left by `other`.
+#[doc(alias = "torch.bitwise_left_shift")]
+#[track_caller]
+pub fn bitwise_left_shift(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_left_shift(input, &other))
+}
+
+/// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_left_shift")]
+#[track_caller]
+pub fn bitwise_left_shift_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_left_shift_out(input, &other, out));
+}
+
+/// All bits flipped; logical for bools.
+#[doc(alias = "torch.bitwise_not")]
+#[track_caller]
+pub fn bitwise_not(input: &Tensor) -> Tensor {
+    expect(ops::bitwise_not(input))
+}
+
+/// All bits flipped; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_not")]
+#[track_caller]
+pub fn bitwise_not_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::bitwise_not_out(input, out));
+}
+
+/// Bits that either has; logical for bools.
+#[doc(alias = "torch.bitwise_or")]
+#[track_caller]
+pub fn bitwise_or(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_or(input, &other))
+}
+
+/// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_or")]
+#[track_caller]
+pub fn bitwise_or_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_or_out(input, &other, out));
+}
+
+/// Bits shifted to the right by `other`, keeping the sign.
+#[doc(alias = "torch.bitwise_right_shift")]
+#[track_caller]
+pub fn bitwise_right_shift(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_right_shift(input, &other))
+}
+
+/// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_right_shift")]
+#[track_caller]
+pub fn bitwise_right_shift_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_right_shift_out(input, &other, out));
+}
+
+/// Bits that exactly one has; logical for bools.
+#[doc(alias = "torch.bitwise_xor")]
+#[track_caller]
+pub fn bitwise_xor(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_xor(input, &other))
+}
+
+/// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_xor")]
+#[track_caller]
+pub fn bitwise_xor_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_xor_out(input, &other, out));
+}
+
+/// Rounds up.
+#[doc(alias = "torch.ceil")]
+#[track_caller]
+pub fn ceil(input: &Tensor) -> Tensor {
+    expect(ops::ceil(input))
+}
+
+/// Rounds up. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ceil")]
+#[track_caller]
+pub fn ceil_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::ceil_out(input, out));
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+#[doc(alias = "torch.clamp")]
+#[track_caller]
+pub fn clamp(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+    expect(ops::clamp(input, Some(min.into()), Some(max.into())))
+}
+
+/// `min(x, max)`.
+#[doc(alias = "torch.clamp_max")]
+#[track_caller]
+pub fn clamp_max(input: &Tensor, max: impl Into<Scalar>) -> Tensor {
+    expect(ops::clamp_max(input, max.into()))
+}
+
+/// `min(x, max)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+#[track_caller]
+pub fn clamp_max_out(input: &Tensor, max: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::clamp_max_out(input, max.into(), out));
+}
+
+/// `min(x, max)` with a tensor as bound.
+#[doc(alias = "torch.clamp_max")]
+#[track_caller]
+pub fn clamp_max_tensor(input: &Tensor, max: &Tensor) -> Tensor {
+    expect(ops::clamp_max_tensor(input, max))
+}
+
+/// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+#[track_caller]
+pub fn clamp_max_tensor_out(input: &Tensor, max: &Tensor, out: &mut Tensor) {
+    expect(ops::clamp_max_tensor_out(input, max, out));
+}
+
+/// `max(x, min)`.
+#[doc(alias = "torch.clamp_min")]
+#[track_caller]
+pub fn clamp_min(input: &Tensor, min: impl Into<Scalar>) -> Tensor {
+    expect(ops::clamp_min(input, min.into()))
+}
+
+/// `max(x, min)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+#[track_caller]
+pub fn clamp_min_out(input: &Tensor, min: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::clamp_min_out(input, min.into(), out));
+}
+
+/// `max(x, min)` with a tensor as bound.
+#[doc(alias = "torch.clamp_min")]
+#[track_caller]
+pub fn clamp_min_tensor(input: &Tensor, min: &Tensor) -> Tensor {
+    expect(ops::clamp_min_tensor(input, min))
+}
+
+/// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+#[track_caller]
+pub fn clamp_min_tensor_out(input: &Tensor, min: &Tensor, out: &mut Tensor) {
+    expect(ops::clamp_min_tensor_out(input, min, out));
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp")]
+#[track_caller]
+pub fn clamp_out(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::clamp_out(input, Some(min.into()), Some(max.into()), out));
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn bincount_with(input: &Tensor, o: BincountOptions) -> Tensor {
-    expect(ops::bincount(input, o.weights.as_ref(), o.minlength))
+pub fn clamp_out_with(input: &Tensor, o: ClampOptions, out: &mut Tensor) {
+    expect(ops::clamp_out(input, o.min, o.max, out));
 }
 
-/// Index of the bucket that each value falls into.
-#[doc(alias = "torch.bucketize")]
+/// As `clamp` with tensors as bounds.
+#[doc(alias = "torch.clamp")]
 #[track_caller]
-pub fn bucketize(input: &Tensor, boundaries: &Tensor) -> Tensor {
-    expect(ops::bucketize(input, boundaries, false, false))
+pub fn clamp_tensor(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+    expect(ops::clamp_tensor(input, min, max))
 }
 
-/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.bucketize")]
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp")]
 #[track_caller]
-pub fn bucketize_out(input: &Tensor, boundaries: &Tensor, out: &mut Tensor) {
-    expect(ops::bucketize_out(input, boundaries, false, false, out));
+pub fn clamp_tensor_out(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>, out: &mut Tensor) {
+    expect(ops::clamp_tensor_out(input, min, max, out));
 }
 
-/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn bucketize_out_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions, out: &mut Tensor) {
-    expect(ops::bucketize_out(input, boundaries, o.out_int32, o.right, out));
+pub fn clamp_tensor_out_with(input: &Tensor, o: ClampTensorOptions, out: &mut Tensor) {
+    expect(ops::clamp_tensor_out(input, o.min.as_ref(), o.max.as_ref(), out));
 }
 
-/// Index of the bucket that a value falls into.
-#[doc(alias = "torch.bucketize")]
-#[track_caller]
-pub fn bucketize_scalar(self_: impl Into<Scalar>, boundaries: &Tensor) -> Tensor {
-    expect(ops::bucketize_scalar(self_.into(), boundaries, false, false))
-}
-
-/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.bucketize")]
-#[track_caller]
-pub fn bucketize_scalar_out(self_: impl Into<Scalar>, boundaries: &Tensor, out: &mut Tensor) {
-    expect(ops::bucketize_scalar_out(self_.into(), boundaries, false, false, out));
-}
-
-/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+/// As `clamp` with tensors as bounds.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn bucketize_scalar_out_with(
-    self_: impl Into<Scalar>,
-    boundaries: &Tensor,
-    o: BucketizeScalarOptions,
-    out: &mut Tensor,
-) {
-    expect(ops::bucketize_scalar_out(self_.into(), boundaries, o.out_int32, o.right, out));
+pub fn clamp_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
+    expect(ops::clamp_tensor(input, o.min.as_ref(), o.max.as_ref()))
 }
 
-/// Index of the bucket that a value falls into.
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn bucketize_scalar_with(
-    self_: impl Into<Scalar>,
-    boundaries: &Tensor,
-    o: BucketizeScalarOptions,
-) -> Tensor {
-    expect(ops::bucketize_scalar(self_.into(), boundaries, o.out_int32, o.right))
+pub fn clamp_with(input: &Tensor, o: ClampOptions) -> Tensor {
+    expect(ops::clamp(input, o.min, o.max))
 }
 
-/// Index of the bucket that each value falls into.
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+#[doc(alias = "torch.clip")]
+#[track_caller]
+pub fn clip(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+    expect(ops::clamp(input, Some(min.into()), Some(max.into())))
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clip")]
+#[track_caller]
+pub fn clip_out(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::clamp_out(input, Some(min.into()), Some(max.into()), out));
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn bucketize_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions) -> Tensor {
-    expect(ops::bucketize(input, boundaries, o.out_int32, o.right))
+pub fn clip_out_with(input: &Tensor, o: ClampOptions, out: &mut Tensor) {
+    expect(ops::clamp_out(input, o.min, o.max, out));
+}
+
+/// As `clamp` with tensors as bounds.
+#[doc(alias = "torch.clip")]
+#[track_caller]
+pub fn clip_tensor(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+    expect(ops::clamp_tensor(input, min, max))
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clip")]
+#[track_caller]
+pub fn clip_tensor_out(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>, out: &mut Tensor) {
+    expect(ops::clamp_tensor_out(input, min, max, out));
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clip_tensor_out_with(input: &Tensor, o: ClampTensorOptions, out: &mut Tensor) {
+    expect(ops::clamp_tensor_out(input, o.min.as_ref(), o.max.as_ref(), out));
+}
+
+/// As `clamp` with tensors as bounds.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clip_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
+    expect(ops::clamp_tensor(input, o.min.as_ref(), o.max.as_ref()))
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clip_with(input: &Tensor, o: ClampOptions) -> Tensor {
+    expect(ops::clamp(input, o.min, o.max))
+}
+
+/// A complex tensor of its real and imaginary parts.
+#[doc(alias = "torch.complex")]
+#[track_caller]
+pub fn complex(real: &Tensor, imag: &Tensor) -> Tensor {
+    expect(ops::complex(real, imag))
+}
+
+/// A complex tensor of its real and imaginary parts. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.complex")]
+#[track_caller]
+pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) {
+    expect(ops::complex_out(real, imag, out));
 }
 
 /// The complex conjugate, as a lazy view; a real tensor is itself.
@@ -529,129 +745,76 @@ pub fn conj(input: &Tensor) -> Tensor {
     expect(ops::conj(input))
 }
 
-/// Number of elements that are not zero, of all or over dimensions.
-#[doc(alias = "torch.count_nonzero")]
+/// Complex conjugate, computed at once; real tensors give copies.
+#[doc(alias = "torch.conj_physical")]
 #[track_caller]
-pub fn count_nonzero(input: &Tensor) -> Tensor {
-    expect(ops::count_nonzero(input, None))
+pub fn conj_physical(input: &Tensor) -> Tensor {
+    expect(ops::conj_physical(input))
 }
 
-/// Number of elements that are not zero, of all or over dimensions.
-#[doc(alias = "torch.count_nonzero")]
+/// Complex conjugate, computed at once; real tensors give copies. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.conj_physical")]
 #[track_caller]
-pub fn count_nonzero_dim(input: &Tensor, dim: impl IntoDims) -> Tensor {
-    expect(ops::count_nonzero(input, Some(&*dim.into_dims())))
+pub fn conj_physical_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::conj_physical_out(input, out));
 }
 
-/// Number of elements that are not zero, of all or over dimensions.
-///
-/// With all keyword arguments.
+/// Magnitude of the input, sign of `other`.
+#[doc(alias = "torch.copysign")]
 #[track_caller]
-pub fn count_nonzero_with(input: &Tensor, o: CountNonzeroOptions) -> Tensor {
-    expect(ops::count_nonzero(input, o.dim.as_deref()))
+pub fn copysign(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::copysign(input, &other))
 }
 
-/// The largest element so far along a dimension, and where it is.
-#[doc(alias = "torch.cummax")]
+/// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.copysign")]
 #[track_caller]
-pub fn cummax(input: &Tensor, dim: i64) -> CummaxResult {
-    expect(ops::cummax(input, dim)).into()
+pub fn copysign_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::copysign_out(input, &other, out));
 }
 
-/// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.cummax")]
+/// Cosine.
+#[doc(alias = "torch.cos")]
 #[track_caller]
-pub fn cummax_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::cummax_out(input, dim, out0, out1));
+pub fn cos(input: &Tensor) -> Tensor {
+    expect(ops::cos(input))
 }
 
-/// The smallest element so far along a dimension, and where it is.
-#[doc(alias = "torch.cummin")]
+/// Cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cos")]
 #[track_caller]
-pub fn cummin(input: &Tensor, dim: i64) -> CumminResult {
-    expect(ops::cummin(input, dim)).into()
+pub fn cos_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::cos_out(input, out));
 }
 
-/// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.cummin")]
+/// Hyperbolic cosine.
+#[doc(alias = "torch.cosh")]
 #[track_caller]
-pub fn cummin_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::cummin_out(input, dim, out0, out1));
+pub fn cosh(input: &Tensor) -> Tensor {
+    expect(ops::cosh(input))
 }
 
-/// Running products along a dimension.
-#[doc(alias = "torch.cumprod")]
+/// Hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cosh")]
 #[track_caller]
-pub fn cumprod(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::cumprod(input, dim, None))
+pub fn cosh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::cosh_out(input, out));
 }
 
-/// Running products along a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.cumprod")]
+/// Degrees to radians.
+#[doc(alias = "torch.deg2rad")]
 #[track_caller]
-pub fn cumprod_out(input: &Tensor, dim: i64, out: &mut Tensor) {
-    expect(ops::cumprod_out(input, dim, None, out));
+pub fn deg2rad(input: &Tensor) -> Tensor {
+    expect(ops::deg2rad(input))
 }
 
-/// Running products along a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Degrees to radians. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.deg2rad")]
 #[track_caller]
-pub fn cumprod_out_with(input: &Tensor, dim: i64, o: CumprodOptions, out: &mut Tensor) {
-    expect(ops::cumprod_out(input, dim, o.dtype, out));
-}
-
-/// Running products along a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn cumprod_with(input: &Tensor, dim: i64, o: CumprodOptions) -> Tensor {
-    expect(ops::cumprod(input, dim, o.dtype))
-}
-
-/// Running sums along a dimension.
-#[doc(alias = "torch.cumsum")]
-#[track_caller]
-pub fn cumsum(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::cumsum(input, dim, None))
-}
-
-/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.cumsum")]
-#[track_caller]
-pub fn cumsum_out(input: &Tensor, dim: i64, out: &mut Tensor) {
-    expect(ops::cumsum_out(input, dim, None, out));
-}
-
-/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn cumsum_out_with(input: &Tensor, dim: i64, o: CumsumOptions, out: &mut Tensor) {
-    expect(ops::cumsum_out(input, dim, o.dtype, out));
-}
-
-/// Running sums along a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn cumsum_with(input: &Tensor, dim: i64, o: CumsumOptions) -> Tensor {
-    expect(ops::cumsum(input, dim, o.dtype))
-}
-
-/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
-#[doc(alias = "torch.cumulative_trapezoid")]
-#[track_caller]
-pub fn cumulative_trapezoid(y: &Tensor) -> Tensor {
-    expect(ops::cumulative_trapezoid(y, Scalar::Int(1), -1))
-}
-
-/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn cumulative_trapezoid_with(y: &Tensor, o: CumulativeTrapezoidOptions) -> Tensor {
-    expect(ops::cumulative_trapezoid(y, o.dx, o.dim))
+pub fn deg2rad_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::deg2rad_out(input, out));
 }
 
 /// The same memory without history.
@@ -714,6 +877,22 @@ pub fn div_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 pub fn divide(input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
     expect(ops::div(input, &other))
+}
+
+/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+#[doc(alias = "torch.divide")]
+#[track_caller]
+pub fn divide_mode(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::div_mode(input, &other, rounding_mode))
+}
+
+/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.divide")]
+#[track_caller]
+pub fn divide_mode_out(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::div_mode_out(input, &other, rounding_mode, out));
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
@@ -801,18 +980,67 @@ pub fn eq_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::eq_out(input, &other, out));
 }
 
-/// Exponential of every element.
+/// Whether both have the same shape and elements.
+#[doc(alias = "torch.equal")]
+#[track_caller]
+pub fn equal(input: &Tensor, other: &Tensor) -> bool {
+    expect(ops::equal(input, other))
+}
+
+/// Exponential.
 #[doc(alias = "torch.exp")]
 #[track_caller]
 pub fn exp(input: &Tensor) -> Tensor {
     expect(ops::exp(input))
 }
 
-/// Exponential of every element. Into `out`, which is resized where its shape differs.
+/// 2 to the power of every element.
+#[doc(alias = "torch.exp2")]
+#[track_caller]
+pub fn exp2(input: &Tensor) -> Tensor {
+    expect(ops::exp2(input))
+}
+
+/// 2 to the power of every element. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.exp2")]
+#[track_caller]
+pub fn exp2_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::exp2_out(input, out));
+}
+
+/// Exponential. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.exp")]
 #[track_caller]
 pub fn exp_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::exp_out(input, out));
+}
+
+/// `exp(x) - 1`, accurate near 0.
+#[doc(alias = "torch.expm1")]
+#[track_caller]
+pub fn expm1(input: &Tensor) -> Tensor {
+    expect(ops::expm1(input))
+}
+
+/// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.expm1")]
+#[track_caller]
+pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::expm1_out(input, out));
+}
+
+/// Rounds towards zero.
+#[doc(alias = "torch.fix")]
+#[track_caller]
+pub fn fix(input: &Tensor) -> Tensor {
+    expect(ops::trunc(input))
+}
+
+/// Rounds towards zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fix")]
+#[track_caller]
+pub fn fix_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::trunc_out(input, out));
 }
 
 /// Joins a range of dimensions into one.
@@ -828,6 +1056,114 @@ pub fn flatten(input: &Tensor, start_dim: i64, end_dim: i64) -> Tensor {
 #[track_caller]
 pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
     expect(ops::flatten(input, o.start_dim, o.end_dim))
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128.
+#[doc(alias = "torch.float_power")]
+#[track_caller]
+pub fn float_power(input: &Tensor, exponent: impl Operand) -> Tensor {
+    let exponent = expect(exponent.operand());
+    expect(ops::float_power(input, &exponent))
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.float_power")]
+#[track_caller]
+pub fn float_power_out(input: &Tensor, exponent: impl Operand, out: &mut Tensor) {
+    let exponent = expect(exponent.operand());
+    expect(ops::float_power_out(input, &exponent, out));
+}
+
+/// Rounds down.
+#[doc(alias = "torch.floor")]
+#[track_caller]
+pub fn floor(input: &Tensor) -> Tensor {
+    expect(ops::floor(input))
+}
+
+/// Quotient rounded down, as Python's `//`.
+#[doc(alias = "torch.floor_divide")]
+#[track_caller]
+pub fn floor_divide(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::floor_divide(input, &other))
+}
+
+/// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor_divide")]
+#[track_caller]
+pub fn floor_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::floor_divide_out(input, &other, out));
+}
+
+/// Rounds down. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor")]
+#[track_caller]
+pub fn floor_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::floor_out(input, out));
+}
+
+/// The larger of both; NaN only if both are.
+#[doc(alias = "torch.fmax")]
+#[track_caller]
+pub fn fmax(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::fmax(input, &other))
+}
+
+/// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmax")]
+#[track_caller]
+pub fn fmax_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::fmax_out(input, &other, out));
+}
+
+/// The smaller of both; NaN only if both are.
+#[doc(alias = "torch.fmin")]
+#[track_caller]
+pub fn fmin(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::fmin(input, &other))
+}
+
+/// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmin")]
+#[track_caller]
+pub fn fmin_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::fmin_out(input, &other, out));
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`.
+#[doc(alias = "torch.fmod")]
+#[track_caller]
+pub fn fmod(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::fmod(input, &other))
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmod")]
+#[track_caller]
+pub fn fmod_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::fmod_out(input, &other, out));
+}
+
+/// The part behind the point: `x - trunc(x)`.
+#[doc(alias = "torch.frac")]
+#[track_caller]
+pub fn frac(input: &Tensor) -> Tensor {
+    expect(ops::frac(input))
+}
+
+/// The part behind the point: `x - trunc(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frac")]
+#[track_caller]
+pub fn frac_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::frac_out(input, out));
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
@@ -876,151 +1212,436 @@ pub fn full_with(
     ))
 }
 
-/// Counts of values in equal bins.
-#[doc(alias = "torch.histc")]
+/// Whether elements are larger than those of `other` or equal.
+#[doc(alias = "torch.ge")]
 #[track_caller]
-pub fn histc(input: &Tensor, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
-    expect(ops::histc(input, bins, min.into(), max.into()))
+pub fn ge(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ge(input, &other))
 }
 
-/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.histc")]
+/// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ge")]
 #[track_caller]
-pub fn histc_out(
-    input: &Tensor,
-    bins: i64,
-    min: impl Into<Scalar>,
-    max: impl Into<Scalar>,
-    out: &mut Tensor,
-) {
-    expect(ops::histc_out(input, bins, min.into(), max.into(), out));
+pub fn ge_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ge_out(input, &other, out));
 }
 
-/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+/// Whether elements are larger than those of `other`.
+#[doc(alias = "torch.greater")]
+#[track_caller]
+pub fn greater(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::gt(input, &other))
+}
+
+/// Whether elements are larger than those of `other` or equal.
+#[doc(alias = "torch.greater_equal")]
+#[track_caller]
+pub fn greater_equal(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ge(input, &other))
+}
+
+/// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.greater_equal")]
+#[track_caller]
+pub fn greater_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ge_out(input, &other, out));
+}
+
+/// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.greater")]
+#[track_caller]
+pub fn greater_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::gt_out(input, &other, out));
+}
+
+/// Whether elements are larger than those of `other`.
+#[doc(alias = "torch.gt")]
+#[track_caller]
+pub fn gt(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::gt(input, &other))
+}
+
+/// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gt")]
+#[track_caller]
+pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::gt_out(input, &other, out));
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0.
+#[doc(alias = "torch.heaviside")]
+#[track_caller]
+pub fn heaviside(input: &Tensor, values: impl Operand) -> Tensor {
+    let values = expect(values.operand());
+    expect(ops::heaviside(input, &values))
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.heaviside")]
+#[track_caller]
+pub fn heaviside_out(input: &Tensor, values: impl Operand, out: &mut Tensor) {
+    let values = expect(values.operand());
+    expect(ops::heaviside_out(input, &values, out));
+}
+
+/// `sqrt(self^2 + other^2)` without overflow.
+#[doc(alias = "torch.hypot")]
+#[track_caller]
+pub fn hypot(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::hypot(input, &other))
+}
+
+/// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hypot")]
+#[track_caller]
+pub fn hypot_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::hypot_out(input, &other, out));
+}
+
+/// Imaginary part as a view.
+#[doc(alias = "torch.imag")]
+#[track_caller]
+pub fn imag(input: &Tensor) -> Tensor {
+    expect(ops::imag(input))
+}
+
+/// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+#[doc(alias = "torch.isclose")]
+#[track_caller]
+pub fn isclose(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::isclose(input, other, 1e-5, 1e-8, false))
+}
+
+/// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn histc_out_with(input: &Tensor, o: HistcOptions, out: &mut Tensor) {
-    expect(ops::histc_out(input, o.bins, o.min, o.max, out));
+pub fn isclose_with(input: &Tensor, other: &Tensor, o: IscloseOptions) -> Tensor {
+    expect(ops::isclose(input, other, o.rtol, o.atol, o.equal_nan))
 }
 
-/// Counts of values in equal bins.
-///
-/// With all keyword arguments.
+/// Whether elements are neither infinite nor NaN.
+#[doc(alias = "torch.isfinite")]
 #[track_caller]
-pub fn histc_with(input: &Tensor, o: HistcOptions) -> Tensor {
-    expect(ops::histc(input, o.bins, o.min, o.max))
+pub fn isfinite(input: &Tensor) -> Tensor {
+    expect(ops::isfinite(input))
 }
 
-/// k-th smallest elements over a dimension, and where they are.
-#[doc(alias = "torch.kthvalue")]
+/// Whether elements are infinite.
+#[doc(alias = "torch.isinf")]
 #[track_caller]
-pub fn kthvalue(input: &Tensor, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
-    expect(ops::kthvalue(input, k, dim, keepdim)).into()
+pub fn isinf(input: &Tensor) -> Tensor {
+    expect(ops::isinf(input))
 }
 
-/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.kthvalue")]
+/// Whether elements are NaN.
+#[doc(alias = "torch.isnan")]
 #[track_caller]
-pub fn kthvalue_out(input: &Tensor, k: i64, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::kthvalue_out(input, k, dim, keepdim, out0, out1));
+pub fn isnan(input: &Tensor) -> Tensor {
+    expect(ops::isnan(input))
 }
 
-/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Whether elements are minus infinity.
+#[doc(alias = "torch.isneginf")]
 #[track_caller]
-pub fn kthvalue_out_with(input: &Tensor, k: i64, o: KthvalueOptions, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::kthvalue_out(input, k, o.dim, o.keepdim, out0, out1));
+pub fn isneginf(input: &Tensor) -> Tensor {
+    expect(ops::isneginf(input))
 }
 
-/// k-th smallest elements over a dimension, and where they are.
-///
-/// With all keyword arguments.
+/// Whether elements are minus infinity. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isneginf")]
 #[track_caller]
-pub fn kthvalue_with(input: &Tensor, k: i64, o: KthvalueOptions) -> KthvalueResult {
-    expect(ops::kthvalue(input, k, o.dim, o.keepdim)).into()
+pub fn isneginf_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::isneginf_out(input, out));
 }
 
-/// Logarithm of softmax, without loss of precision.
-#[doc(alias = "torch.log_softmax")]
+/// Whether elements are plus infinity.
+#[doc(alias = "torch.isposinf")]
 #[track_caller]
-pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::log_softmax(input, dim, None))
+pub fn isposinf(input: &Tensor) -> Tensor {
+    expect(ops::isposinf(input))
 }
 
-/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.log_softmax")]
+/// Whether elements are plus infinity. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isposinf")]
 #[track_caller]
-pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
-    expect(ops::log_softmax_out(input, dim, None, out));
+pub fn isposinf_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::isposinf_out(input, out));
 }
 
-/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Whether imaginary parts are 0.
+#[doc(alias = "torch.isreal")]
 #[track_caller]
-pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out: &mut Tensor) {
-    expect(ops::log_softmax_out(input, dim, o.dtype, out));
+pub fn isreal(input: &Tensor) -> Tensor {
+    expect(ops::isreal(input))
 }
 
-/// Logarithm of softmax, without loss of precision.
-///
-/// With all keyword arguments.
+/// `self * 2^other`.
+#[doc(alias = "torch.ldexp")]
 #[track_caller]
-pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
-    expect(ops::log_softmax(input, dim, o.dtype))
+pub fn ldexp(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ldexp(input, &other))
 }
 
-/// Logarithm of running sums of exponentials along a dimension.
-#[doc(alias = "torch.logcumsumexp")]
+/// `self * 2^other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ldexp")]
 #[track_caller]
-pub fn logcumsumexp(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::logcumsumexp(input, dim))
+pub fn ldexp_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ldexp_out(input, &other, out));
 }
 
-/// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.logcumsumexp")]
+/// Whether elements are smaller than those of `other` or equal.
+#[doc(alias = "torch.le")]
 #[track_caller]
-pub fn logcumsumexp_out(input: &Tensor, dim: i64, out: &mut Tensor) {
-    expect(ops::logcumsumexp_out(input, dim, out));
+pub fn le(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::le(input, &other))
 }
 
-/// Logarithm of the sum of exponentials over dimensions, without overflow.
-#[doc(alias = "torch.logsumexp")]
+/// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.le")]
 #[track_caller]
-pub fn logsumexp(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::logsumexp(input, &dim.into_dims(), keepdim))
+pub fn le_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::le_out(input, &other, out));
 }
 
-/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.logsumexp")]
+/// `self + weight * (end - self)` with one number as weight.
+#[doc(alias = "torch.lerp")]
 #[track_caller]
-pub fn logsumexp_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::logsumexp_out(input, &dim.into_dims(), keepdim, out));
+pub fn lerp(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
+    expect(ops::lerp(input, end, weight.into()))
 }
 
-/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
 #[track_caller]
-pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions, out: &mut Tensor) {
-    expect(ops::logsumexp_out(input, &dim.into_dims(), o.keepdim, out));
+pub fn lerp_out(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::lerp_out(input, end, weight.into(), out));
 }
 
-/// Logarithm of the sum of exponentials over dimensions, without overflow.
-///
-/// With all keyword arguments.
+/// `self + weight * (end - self)`.
+#[doc(alias = "torch.lerp")]
 #[track_caller]
-pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
-    expect(ops::logsumexp(input, &dim.into_dims(), o.keepdim))
+pub fn lerp_tensor(input: &Tensor, end: &Tensor, weight: &Tensor) -> Tensor {
+    expect(ops::lerp_tensor(input, end, weight))
 }
 
-/// Largest element; NaN wins.
-#[doc(alias = "torch.max")]
+/// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
 #[track_caller]
-pub fn max(input: &Tensor) -> Tensor {
-    expect(ops::max(input))
+pub fn lerp_tensor_out(input: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) {
+    expect(ops::lerp_tensor_out(input, end, weight, out));
+}
+
+/// Whether elements are smaller than those of `other`.
+#[doc(alias = "torch.less")]
+#[track_caller]
+pub fn less(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::lt(input, &other))
+}
+
+/// Whether elements are smaller than those of `other` or equal.
+#[doc(alias = "torch.less_equal")]
+#[track_caller]
+pub fn less_equal(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::le(input, &other))
+}
+
+/// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.less_equal")]
+#[track_caller]
+pub fn less_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::le_out(input, &other, out));
+}
+
+/// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.less")]
+#[track_caller]
+pub fn less_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::lt_out(input, &other, out));
+}
+
+/// Natural logarithm.
+#[doc(alias = "torch.log")]
+#[track_caller]
+pub fn log(input: &Tensor) -> Tensor {
+    expect(ops::log(input))
+}
+
+/// Logarithm to base 10.
+#[doc(alias = "torch.log10")]
+#[track_caller]
+pub fn log10(input: &Tensor) -> Tensor {
+    expect(ops::log10(input))
+}
+
+/// Logarithm to base 10. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log10")]
+#[track_caller]
+pub fn log10_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log10_out(input, out));
+}
+
+/// `log(1 + x)`, accurate near 0.
+#[doc(alias = "torch.log1p")]
+#[track_caller]
+pub fn log1p(input: &Tensor) -> Tensor {
+    expect(ops::log1p(input))
+}
+
+/// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log1p")]
+#[track_caller]
+pub fn log1p_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log1p_out(input, out));
+}
+
+/// Logarithm to base 2.
+#[doc(alias = "torch.log2")]
+#[track_caller]
+pub fn log2(input: &Tensor) -> Tensor {
+    expect(ops::log2(input))
+}
+
+/// Logarithm to base 2. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log2")]
+#[track_caller]
+pub fn log2_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log2_out(input, out));
+}
+
+/// Natural logarithm. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log")]
+#[track_caller]
+pub fn log_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log_out(input, out));
+}
+
+/// `log(exp(self) + exp(other))` without overflow.
+#[doc(alias = "torch.logaddexp")]
+#[track_caller]
+pub fn logaddexp(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logaddexp(input, &other))
+}
+
+/// `log2(2^self + 2^other)` without overflow.
+#[doc(alias = "torch.logaddexp2")]
+#[track_caller]
+pub fn logaddexp2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logaddexp2(input, &other))
+}
+
+/// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp2")]
+#[track_caller]
+pub fn logaddexp2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logaddexp2_out(input, &other, out));
+}
+
+/// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp")]
+#[track_caller]
+pub fn logaddexp_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logaddexp_out(input, &other, out));
+}
+
+/// Whether both elements are non-zero.
+#[doc(alias = "torch.logical_and")]
+#[track_caller]
+pub fn logical_and(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_and(input, &other))
+}
+
+/// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_and")]
+#[track_caller]
+pub fn logical_and_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_and_out(input, &other, out));
+}
+
+/// Whether elements are zero.
+#[doc(alias = "torch.logical_not")]
+#[track_caller]
+pub fn logical_not(input: &Tensor) -> Tensor {
+    expect(ops::logical_not(input))
+}
+
+/// Whether elements are zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_not")]
+#[track_caller]
+pub fn logical_not_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::logical_not_out(input, out));
+}
+
+/// Whether either element is non-zero.
+#[doc(alias = "torch.logical_or")]
+#[track_caller]
+pub fn logical_or(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_or(input, &other))
+}
+
+/// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_or")]
+#[track_caller]
+pub fn logical_or_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_or_out(input, &other, out));
+}
+
+/// Whether exactly one element is non-zero.
+#[doc(alias = "torch.logical_xor")]
+#[track_caller]
+pub fn logical_xor(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_xor(input, &other))
+}
+
+/// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_xor")]
+#[track_caller]
+pub fn logical_xor_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_xor_out(input, &other, out));
+}
+
+/// Whether elements are smaller than those of `other`.
+#[doc(alias = "torch.lt")]
+#[track_caller]
+pub fn lt(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::lt(input, &other))
+}
+
+/// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lt")]
+#[track_caller]
+pub fn lt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::lt_out(input, &other, out));
 }
 
 /// Largest elements over a dimension, and where they are.
@@ -1053,186 +1674,36 @@ pub fn max_dim_with(input: &Tensor, dim: i64, o: MaxDimOptions) -> MaxResult {
     expect(ops::max_dim(input, dim, o.keepdim)).into()
 }
 
-/// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.max")]
+/// The larger of both, element by element; NaN if either is.
+#[doc(alias = "torch.maximum")]
 #[track_caller]
-pub fn max_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::max_out(input, out));
+pub fn maximum(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::maximum(input, &other))
 }
 
-/// Mean of all elements, or over dimensions.
-#[doc(alias = "torch.mean")]
+/// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.maximum")]
 #[track_caller]
-pub fn mean(input: &Tensor) -> Tensor {
-    expect(ops::mean(input, None, false, None))
+pub fn maximum_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::maximum_out(input, &other, out));
 }
 
-/// Mean of all elements, or over dimensions.
-#[doc(alias = "torch.mean")]
+/// The smaller of both, element by element; NaN if either is.
+#[doc(alias = "torch.minimum")]
 #[track_caller]
-pub fn mean_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::mean(input, Some(&*dim.into_dims()), keepdim, None))
+pub fn minimum(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::minimum(input, &other))
 }
 
-/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.mean")]
+/// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.minimum")]
 #[track_caller]
-pub fn mean_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::mean_out(input, Some(&*dim.into_dims()), keepdim, None, out));
-}
-
-/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.mean")]
-#[track_caller]
-pub fn mean_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::mean_out(input, None, false, None, out));
-}
-
-/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn mean_out_with(input: &Tensor, o: MeanOptions, out: &mut Tensor) {
-    expect(ops::mean_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
-}
-
-/// Mean of all elements, or over dimensions.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn mean_with(input: &Tensor, o: MeanOptions) -> Tensor {
-    expect(ops::mean(input, o.dim.as_deref(), o.keepdim, o.dtype))
-}
-
-/// The median of all elements (the lower of two).
-#[doc(alias = "torch.median")]
-#[track_caller]
-pub fn median(input: &Tensor) -> Tensor {
-    expect(ops::median(input))
-}
-
-/// Medians over a dimension (the lower of two), and where they are.
-#[doc(alias = "torch.median")]
-#[track_caller]
-pub fn median_dim(input: &Tensor, dim: i64, keepdim: bool) -> MedianResult {
-    expect(ops::median_dim(input, dim, keepdim)).into()
-}
-
-/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.median")]
-#[track_caller]
-pub fn median_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::median_dim_out(input, dim, keepdim, out0, out1));
-}
-
-/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn median_dim_out_with(
-    input: &Tensor,
-    dim: i64,
-    o: MedianDimOptions,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) {
-    expect(ops::median_dim_out(input, dim, o.keepdim, out0, out1));
-}
-
-/// Medians over a dimension (the lower of two), and where they are.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn median_dim_with(input: &Tensor, dim: i64, o: MedianDimOptions) -> MedianResult {
-    expect(ops::median_dim(input, dim, o.keepdim)).into()
-}
-
-/// Smallest element; NaN wins.
-#[doc(alias = "torch.min")]
-#[track_caller]
-pub fn min(input: &Tensor) -> Tensor {
-    expect(ops::min(input))
-}
-
-/// Smallest elements over a dimension, and where they are.
-#[doc(alias = "torch.min")]
-#[track_caller]
-pub fn min_dim(input: &Tensor, dim: i64, keepdim: bool) -> MinResult {
-    expect(ops::min_dim(input, dim, keepdim)).into()
-}
-
-/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.min")]
-#[track_caller]
-pub fn min_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::min_dim_out(input, dim, keepdim, out0, out1));
-}
-
-/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn min_dim_out_with(input: &Tensor, dim: i64, o: MinDimOptions, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::min_dim_out(input, dim, o.keepdim, out0, out1));
-}
-
-/// Smallest elements over a dimension, and where they are.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn min_dim_with(input: &Tensor, dim: i64, o: MinDimOptions) -> MinResult {
-    expect(ops::min_dim(input, dim, o.keepdim)).into()
-}
-
-/// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.min")]
-#[track_caller]
-pub fn min_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::min_out(input, out));
-}
-
-/// Most frequent elements over a dimension, and where they are.
-#[doc(alias = "torch.mode")]
-#[track_caller]
-pub fn mode(input: &Tensor, dim: i64, keepdim: bool) -> ModeResult {
-    expect(ops::mode(input, dim, keepdim)).into()
-}
-
-/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.mode")]
-#[track_caller]
-pub fn mode_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::mode_out(input, dim, keepdim, out0, out1));
-}
-
-/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn mode_out_with(input: &Tensor, o: ModeOptions, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::mode_out(input, o.dim, o.keepdim, out0, out1));
-}
-
-/// Most frequent elements over a dimension, and where they are.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn mode_with(input: &Tensor, o: ModeOptions) -> ModeResult {
-    expect(ops::mode(input, o.dim, o.keepdim)).into()
-}
-
-/// Sorted along the first dimension.
-#[doc(alias = "torch.msort")]
-#[track_caller]
-pub fn msort(input: &Tensor) -> Tensor {
-    expect(ops::msort(input))
-}
-
-/// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.msort")]
-#[track_caller]
-pub fn msort_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::msort_out(input, out));
+pub fn minimum_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::minimum_out(input, &other, out));
 }
 
 /// Multiplies the input by `other`.
@@ -1267,195 +1738,34 @@ pub fn multiply_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::mul_out(input, &other, out));
 }
 
-/// Mean of all elements but NaN, or over dimensions.
-#[doc(alias = "torch.nanmean")]
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+#[doc(alias = "torch.nan_to_num")]
 #[track_caller]
-pub fn nanmean(input: &Tensor) -> Tensor {
-    expect(ops::nanmean(input, None, false, None))
+pub fn nan_to_num(input: &Tensor, nan: f64, posinf: f64, neginf: f64) -> Tensor {
+    expect(ops::nan_to_num(input, Some(nan), Some(posinf), Some(neginf)))
 }
 
-/// Mean of all elements but NaN, or over dimensions.
-#[doc(alias = "torch.nanmean")]
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nan_to_num")]
 #[track_caller]
-pub fn nanmean_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::nanmean(input, Some(&*dim.into_dims()), keepdim, None))
+pub fn nan_to_num_out(input: &Tensor, nan: f64, posinf: f64, neginf: f64, out: &mut Tensor) {
+    expect(ops::nan_to_num_out(input, Some(nan), Some(posinf), Some(neginf), out));
 }
 
-/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nanmean")]
-#[track_caller]
-pub fn nanmean_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::nanmean_out(input, Some(&*dim.into_dims()), keepdim, None, out));
-}
-
-/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nanmean")]
-#[track_caller]
-pub fn nanmean_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::nanmean_out(input, None, false, None, out));
-}
-
-/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn nanmean_out_with(input: &Tensor, o: NanmeanOptions, out: &mut Tensor) {
-    expect(ops::nanmean_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
+pub fn nan_to_num_out_with(input: &Tensor, o: NanToNumOptions, out: &mut Tensor) {
+    expect(ops::nan_to_num_out(input, o.nan, o.posinf, o.neginf, out));
 }
 
-/// Mean of all elements but NaN, or over dimensions.
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn nanmean_with(input: &Tensor, o: NanmeanOptions) -> Tensor {
-    expect(ops::nanmean(input, o.dim.as_deref(), o.keepdim, o.dtype))
-}
-
-/// The median of all elements (the lower of two).
-#[doc(alias = "torch.nanmedian")]
-#[track_caller]
-pub fn nanmedian(input: &Tensor) -> Tensor {
-    expect(ops::nanmedian(input))
-}
-
-/// Medians over a dimension (the lower of two), and where they are.
-#[doc(alias = "torch.nanmedian")]
-#[track_caller]
-pub fn nanmedian_dim(input: &Tensor, dim: i64, keepdim: bool) -> NanmedianResult {
-    expect(ops::nanmedian_dim(input, dim, keepdim)).into()
-}
-
-/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nanmedian")]
-#[track_caller]
-pub fn nanmedian_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::nanmedian_dim_out(input, dim, keepdim, out0, out1));
-}
-
-/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn nanmedian_dim_out_with(
-    input: &Tensor,
-    dim: i64,
-    o: NanmedianDimOptions,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) {
-    expect(ops::nanmedian_dim_out(input, dim, o.keepdim, out0, out1));
-}
-
-/// Medians over a dimension (the lower of two), and where they are.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn nanmedian_dim_with(input: &Tensor, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
-    expect(ops::nanmedian_dim(input, dim, o.keepdim)).into()
-}
-
-/// Quantiles of all elements, or over a dimension.
-#[doc(alias = "torch.nanquantile")]
-#[track_caller]
-pub fn nanquantile(input: &Tensor, q: &Tensor) -> Tensor {
-    expect(ops::nanquantile(input, q, None, false, "linear"))
-}
-
-/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nanquantile")]
-#[track_caller]
-pub fn nanquantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
-    expect(ops::nanquantile_out(input, q, None, false, "linear", out));
-}
-
-/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn nanquantile_out_with(input: &Tensor, q: &Tensor, o: NanquantileOptions, out: &mut Tensor) {
-    expect(ops::nanquantile_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
-}
-
-/// One quantile of all elements, or over a dimension.
-#[doc(alias = "torch.nanquantile")]
-#[track_caller]
-pub fn nanquantile_scalar(input: &Tensor, q: f64) -> Tensor {
-    expect(ops::nanquantile_scalar(input, q, None, false, "linear"))
-}
-
-/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nanquantile")]
-#[track_caller]
-pub fn nanquantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
-    expect(ops::nanquantile_scalar_out(input, q, None, false, "linear", out));
-}
-
-/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn nanquantile_scalar_out_with(input: &Tensor, q: f64, o: NanquantileScalarOptions, out: &mut Tensor) {
-    expect(ops::nanquantile_scalar_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
-}
-
-/// One quantile of all elements, or over a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn nanquantile_scalar_with(input: &Tensor, q: f64, o: NanquantileScalarOptions) -> Tensor {
-    expect(ops::nanquantile_scalar(input, q, o.dim, o.keepdim, &o.interpolation))
-}
-
-/// Quantiles of all elements, or over a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn nanquantile_with(input: &Tensor, q: &Tensor, o: NanquantileOptions) -> Tensor {
-    expect(ops::nanquantile(input, q, o.dim, o.keepdim, &o.interpolation))
-}
-
-/// Sum of all elements but NaN, or over dimensions.
-#[doc(alias = "torch.nansum")]
-#[track_caller]
-pub fn nansum(input: &Tensor) -> Tensor {
-    expect(ops::nansum(input, None, false, None))
-}
-
-/// Sum of all elements but NaN, or over dimensions.
-#[doc(alias = "torch.nansum")]
-#[track_caller]
-pub fn nansum_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::nansum(input, Some(&*dim.into_dims()), keepdim, None))
-}
-
-/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nansum")]
-#[track_caller]
-pub fn nansum_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::nansum_out(input, Some(&*dim.into_dims()), keepdim, None, out));
-}
-
-/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.nansum")]
-#[track_caller]
-pub fn nansum_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::nansum_out(input, None, false, None, out));
-}
-
-/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn nansum_out_with(input: &Tensor, o: NansumOptions, out: &mut Tensor) {
-    expect(ops::nansum_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
-}
-
-/// Sum of all elements but NaN, or over dimensions.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn nansum_with(input: &Tensor, o: NansumOptions) -> Tensor {
-    expect(ops::nansum(input, o.dim.as_deref(), o.keepdim, o.dtype))
+pub fn nan_to_num_with(input: &Tensor, o: NanToNumOptions) -> Tensor {
+    expect(ops::nan_to_num(input, o.nan, o.posinf, o.neginf))
 }
 
 /// `length` elements of a dimension from `start`.
@@ -1463,6 +1773,22 @@ pub fn nansum_with(input: &Tensor, o: NansumOptions) -> Tensor {
 #[track_caller]
 pub fn narrow(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
     expect(ops::narrow(input, dim, start, length))
+}
+
+/// Whether elements differ.
+#[doc(alias = "torch.ne")]
+#[track_caller]
+pub fn ne(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ne(input, &other))
+}
+
+/// Whether elements differ. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ne")]
+#[track_caller]
+pub fn ne_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ne_out(input, &other, out));
 }
 
 /// Negates every element.
@@ -1493,54 +1819,36 @@ pub fn negative_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::neg_out(input, out));
 }
 
-/// Vector norm of all elements, or over dimensions.
-#[doc(alias = "torch.norm")]
+/// The next float after the input towards `other`.
+#[doc(alias = "torch.nextafter")]
 #[track_caller]
-pub fn norm(input: &Tensor) -> Tensor {
-    expect(ops::norm(input, Some(Scalar::Int(2)), None, false, None))
+pub fn nextafter(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::nextafter(input, &other))
 }
 
-/// Vector norm of all elements, or over dimensions.
-#[doc(alias = "torch.norm")]
+/// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nextafter")]
 #[track_caller]
-pub fn norm_dim(input: &Tensor, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::norm(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
+pub fn nextafter_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::nextafter_out(input, &other, out));
 }
 
-/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.norm")]
+/// Whether elements differ.
+#[doc(alias = "torch.not_equal")]
 #[track_caller]
-pub fn norm_dim_out(
-    input: &Tensor,
-    p: impl Into<Scalar>,
-    dim: impl IntoDims,
-    keepdim: bool,
-    out: &mut Tensor,
-) {
-    expect(ops::norm_out(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None, out));
+pub fn not_equal(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ne(input, &other))
 }
 
-/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.norm")]
+/// Whether elements differ. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.not_equal")]
 #[track_caller]
-pub fn norm_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::norm_out(input, Some(Scalar::Int(2)), None, false, None, out));
-}
-
-/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn norm_out_with(input: &Tensor, o: NormOptions, out: &mut Tensor) {
-    expect(ops::norm_out(input, o.p, o.dim.as_deref(), o.keepdim, o.dtype, out));
-}
-
-/// Vector norm of all elements, or over dimensions.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn norm_with(input: &Tensor, o: NormOptions) -> Tensor {
-    expect(ops::norm(input, o.p, o.dim.as_deref(), o.keepdim, o.dtype))
+pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ne_out(input, &other, out));
 }
 
 /// A tensor of ones.
@@ -1582,124 +1890,99 @@ pub fn permute(input: &Tensor, dims: impl IntoDims) -> Tensor {
     expect(ops::permute(input, &dims.into_dims()))
 }
 
-/// Product of all elements.
-#[doc(alias = "torch.prod")]
+/// A complex tensor of its magnitude `abs` and its angle.
+#[doc(alias = "torch.polar")]
 #[track_caller]
-pub fn prod(input: &Tensor) -> Tensor {
-    expect(ops::prod(input, None))
+pub fn polar(abs: &Tensor, angle: &Tensor) -> Tensor {
+    expect(ops::polar(abs, angle))
 }
 
-/// Product over a dimension.
-#[doc(alias = "torch.prod")]
+/// A complex tensor of its magnitude `abs` and its angle. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.polar")]
 #[track_caller]
-pub fn prod_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
-    expect(ops::prod_dim(input, dim, keepdim, None))
+pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) {
+    expect(ops::polar_out(abs, angle, out));
 }
 
-/// Product over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.prod")]
+/// The input itself; booleans are refused.
+#[doc(alias = "torch.positive")]
 #[track_caller]
-pub fn prod_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
-    expect(ops::prod_dim_out(input, dim, keepdim, None, out));
+pub fn positive(input: &Tensor) -> Tensor {
+    expect(ops::positive(input))
 }
 
-/// Product over a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// The input to the power `exponent`.
+#[doc(alias = "torch.pow")]
 #[track_caller]
-pub fn prod_dim_out_with(input: &Tensor, dim: i64, o: ProdDimOptions, out: &mut Tensor) {
-    expect(ops::prod_dim_out(input, dim, o.keepdim, o.dtype, out));
+pub fn pow(input: &Tensor, exponent: impl Operand) -> Tensor {
+    let exponent = expect(exponent.operand());
+    expect(ops::pow(input, &exponent))
 }
 
-/// Product over a dimension.
-///
-/// With all keyword arguments.
+/// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.pow")]
 #[track_caller]
-pub fn prod_dim_with(input: &Tensor, dim: i64, o: ProdDimOptions) -> Tensor {
-    expect(ops::prod_dim(input, dim, o.keepdim, o.dtype))
+pub fn pow_out(input: &Tensor, exponent: impl Operand, out: &mut Tensor) {
+    let exponent = expect(exponent.operand());
+    expect(ops::pow_out(input, &exponent, out));
 }
 
-/// Product of all elements. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.prod")]
+/// Radians to degrees.
+#[doc(alias = "torch.rad2deg")]
 #[track_caller]
-pub fn prod_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::prod_out(input, None, out));
+pub fn rad2deg(input: &Tensor) -> Tensor {
+    expect(ops::rad2deg(input))
 }
 
-/// Product of all elements. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Radians to degrees. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rad2deg")]
 #[track_caller]
-pub fn prod_out_with(input: &Tensor, o: ProdOptions, out: &mut Tensor) {
-    expect(ops::prod_out(input, o.dtype, out));
+pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::rad2deg_out(input, out));
 }
 
-/// Product of all elements.
-///
-/// With all keyword arguments.
+/// Real part as a view; a real tensor is returned as it is.
+#[doc(alias = "torch.real")]
 #[track_caller]
-pub fn prod_with(input: &Tensor, o: ProdOptions) -> Tensor {
-    expect(ops::prod(input, o.dtype))
+pub fn real(input: &Tensor) -> Tensor {
+    expect(ops::real(input))
 }
 
-/// Quantiles of all elements, or over a dimension.
-#[doc(alias = "torch.quantile")]
+/// `1 / x`.
+#[doc(alias = "torch.reciprocal")]
 #[track_caller]
-pub fn quantile(input: &Tensor, q: &Tensor) -> Tensor {
-    expect(ops::quantile(input, q, None, false, "linear"))
+pub fn reciprocal(input: &Tensor) -> Tensor {
+    expect(ops::reciprocal(input))
 }
 
-/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.quantile")]
+/// `1 / x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.reciprocal")]
 #[track_caller]
-pub fn quantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
-    expect(ops::quantile_out(input, q, None, false, "linear", out));
+pub fn reciprocal_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::reciprocal_out(input, out));
 }
 
-/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// `max(x, 0)`.
+#[doc(alias = "torch.relu")]
 #[track_caller]
-pub fn quantile_out_with(input: &Tensor, q: &Tensor, o: QuantileOptions, out: &mut Tensor) {
-    expect(ops::quantile_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+pub fn relu(input: &Tensor) -> Tensor {
+    expect(ops::relu(input))
 }
 
-/// One quantile of all elements, or over a dimension.
-#[doc(alias = "torch.quantile")]
+/// Remainder with the sign of the divisor, as Python's `%`.
+#[doc(alias = "torch.remainder")]
 #[track_caller]
-pub fn quantile_scalar(input: &Tensor, q: f64) -> Tensor {
-    expect(ops::quantile_scalar(input, q, None, false, "linear"))
+pub fn remainder(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::remainder(input, &other))
 }
 
-/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.quantile")]
+/// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.remainder")]
 #[track_caller]
-pub fn quantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
-    expect(ops::quantile_scalar_out(input, q, None, false, "linear", out));
-}
-
-/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn quantile_scalar_out_with(input: &Tensor, q: f64, o: QuantileScalarOptions, out: &mut Tensor) {
-    expect(ops::quantile_scalar_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
-}
-
-/// One quantile of all elements, or over a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn quantile_scalar_with(input: &Tensor, q: f64, o: QuantileScalarOptions) -> Tensor {
-    expect(ops::quantile_scalar(input, q, o.dim, o.keepdim, &o.interpolation))
-}
-
-/// Quantiles of all elements, or over a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn quantile_with(input: &Tensor, q: &Tensor, o: QuantileOptions) -> Tensor {
-    expect(ops::quantile(input, q, o.dim, o.keepdim, &o.interpolation))
+pub fn remainder_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::remainder_out(input, &other, out));
 }
 
 /// The same elements in another shape: a view where possible, else a copy.
@@ -1723,108 +2006,65 @@ pub fn resolve_neg(input: &Tensor) -> Tensor {
     expect(ops::resolve_neg(input))
 }
 
-/// Where values would be inserted into sorted rows.
-#[doc(alias = "torch.searchsorted")]
+/// Rounds to the nearest integer, or to `decimals` places, halves to even.
+#[doc(alias = "torch.round")]
 #[track_caller]
-pub fn searchsorted(sorted_sequence: &Tensor, input: &Tensor) -> Tensor {
-    expect(ops::searchsorted(sorted_sequence, input, false, false, None, None))
+pub fn round(input: &Tensor) -> Tensor {
+    expect(ops::round(input, 0))
 }
 
-/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.searchsorted")]
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.round")]
 #[track_caller]
-pub fn searchsorted_out(sorted_sequence: &Tensor, input: &Tensor, out: &mut Tensor) {
-    expect(ops::searchsorted_out(sorted_sequence, input, false, false, None, None, out));
+pub fn round_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::round_out(input, 0, out));
 }
 
-/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn searchsorted_out_with(
-    sorted_sequence: &Tensor,
-    input: &Tensor,
-    o: SearchsortedOptions,
-    out: &mut Tensor,
-) {
-    expect(ops::searchsorted_out(
-        sorted_sequence,
-        input,
-        o.out_int32,
-        o.right,
-        o.side.as_deref(),
-        o.sorter.as_ref(),
-        out,
-    ));
+pub fn round_out_with(input: &Tensor, o: RoundOptions, out: &mut Tensor) {
+    expect(ops::round_out(input, o.decimals, out));
 }
 
-/// Where a value would be inserted into sorted rows.
-#[doc(alias = "torch.searchsorted")]
-#[track_caller]
-pub fn searchsorted_scalar(sorted_sequence: &Tensor, self_: impl Into<Scalar>) -> Tensor {
-    expect(ops::searchsorted_scalar(sorted_sequence, self_.into(), false, false, None, None))
-}
-
-/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.searchsorted")]
-#[track_caller]
-pub fn searchsorted_scalar_out(sorted_sequence: &Tensor, self_: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::searchsorted_scalar_out(sorted_sequence, self_.into(), false, false, None, None, out));
-}
-
-/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+/// Rounds to the nearest integer, or to `decimals` places, halves to even.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn searchsorted_scalar_out_with(
-    sorted_sequence: &Tensor,
-    self_: impl Into<Scalar>,
-    o: SearchsortedScalarOptions,
-    out: &mut Tensor,
-) {
-    expect(ops::searchsorted_scalar_out(
-        sorted_sequence,
-        self_.into(),
-        o.out_int32,
-        o.right,
-        o.side.as_deref(),
-        o.sorter.as_ref(),
-        out,
-    ));
+pub fn round_with(input: &Tensor, o: RoundOptions) -> Tensor {
+    expect(ops::round(input, o.decimals))
 }
 
-/// Where a value would be inserted into sorted rows.
+/// `1 / sqrt(x)`.
+#[doc(alias = "torch.rsqrt")]
+#[track_caller]
+pub fn rsqrt(input: &Tensor) -> Tensor {
+    expect(ops::rsqrt(input))
+}
+
+/// `1 / sqrt(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rsqrt")]
+#[track_caller]
+pub fn rsqrt_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::rsqrt_out(input, out));
+}
+
+/// Subtracts the input, scaled by `alpha`, from `other`.
+#[doc(alias = "torch.rsub")]
+#[track_caller]
+pub fn rsub(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::rsub(input, &other, Scalar::Int(1)))
+}
+
+/// Subtracts the input, scaled by `alpha`, from `other`.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn searchsorted_scalar_with(
-    sorted_sequence: &Tensor,
-    self_: impl Into<Scalar>,
-    o: SearchsortedScalarOptions,
-) -> Tensor {
-    expect(ops::searchsorted_scalar(
-        sorted_sequence,
-        self_.into(),
-        o.out_int32,
-        o.right,
-        o.side.as_deref(),
-        o.sorter.as_ref(),
-    ))
-}
-
-/// Where values would be inserted into sorted rows.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: SearchsortedOptions) -> Tensor {
-    expect(ops::searchsorted(
-        sorted_sequence,
-        input,
-        o.out_int32,
-        o.right,
-        o.side.as_deref(),
-        o.sorter.as_ref(),
-    ))
+pub fn rsub_with(input: &Tensor, other: impl Operand, o: RsubOptions) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::rsub(input, &other, o.alpha))
 }
 
 /// One slice along a dimension, which is removed.
@@ -1834,107 +2074,102 @@ pub fn select(input: &Tensor, dim: i64, index: i64) -> Tensor {
     expect(ops::select(input, dim, index))
 }
 
-/// Exponentials over their sum, along a dimension.
-#[doc(alias = "torch.softmax")]
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+#[doc(alias = "torch.sgn")]
 #[track_caller]
-pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::softmax(input, dim, None))
+pub fn sgn(input: &Tensor) -> Tensor {
+    expect(ops::sgn(input))
 }
 
-/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.softmax")]
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sgn")]
 #[track_caller]
-pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
-    expect(ops::softmax_out(input, dim, None, out));
+pub fn sgn_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sgn_out(input, out));
 }
 
-/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.sigmoid")]
 #[track_caller]
-pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut Tensor) {
-    expect(ops::softmax_out(input, dim, o.dtype, out));
+pub fn sigmoid(input: &Tensor) -> Tensor {
+    expect(ops::sigmoid(input))
 }
 
-/// Exponentials over their sum, along a dimension.
-///
-/// With all keyword arguments.
+/// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sigmoid")]
 #[track_caller]
-pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
-    expect(ops::softmax(input, dim, o.dtype))
+pub fn sigmoid_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sigmoid_out(input, out));
 }
 
-/// Sorted elements along a dimension, and where they come from.
-#[doc(alias = "torch.sort")]
+/// Sign: -1, 0 or 1; 0 for NaN.
+#[doc(alias = "torch.sign")]
 #[track_caller]
-pub fn sort(input: &Tensor, dim: i64, descending: bool) -> SortResult {
-    expect(ops::sort(input, dim, descending)).into()
+pub fn sign(input: &Tensor) -> Tensor {
+    expect(ops::sign(input))
 }
 
-/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.sort")]
+/// Sign: -1, 0 or 1; 0 for NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sign")]
 #[track_caller]
-pub fn sort_out(input: &Tensor, dim: i64, descending: bool, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::sort_out(input, dim, descending, out0, out1));
+pub fn sign_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sign_out(input, out));
 }
 
-/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Whether the sign bit is set; so for -0.0.
+#[doc(alias = "torch.signbit")]
 #[track_caller]
-pub fn sort_out_with(input: &Tensor, o: SortOptions, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::sort_out(input, o.dim, o.descending, out0, out1));
+pub fn signbit(input: &Tensor) -> Tensor {
+    expect(ops::signbit(input))
 }
 
-/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
-#[doc(alias = "torch.sort")]
+/// Whether the sign bit is set; so for -0.0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.signbit")]
 #[track_caller]
-pub fn sort_stable(input: &Tensor, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
-    expect(ops::sort_stable(input, stable, dim, descending)).into()
+pub fn signbit_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::signbit_out(input, out));
 }
 
-/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.sort")]
+/// Sine.
+#[doc(alias = "torch.sin")]
 #[track_caller]
-pub fn sort_stable_out(
-    input: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) {
-    expect(ops::sort_stable_out(input, stable, dim, descending, out0, out1));
+pub fn sin(input: &Tensor) -> Tensor {
+    expect(ops::sin(input))
 }
 
-/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sin")]
 #[track_caller]
-pub fn sort_stable_out_with(
-    input: &Tensor,
-    stable: Option<bool>,
-    o: SortStableOptions,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-) {
-    expect(ops::sort_stable_out(input, stable, o.dim, o.descending, out0, out1));
+pub fn sin_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sin_out(input, out));
 }
 
-/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
-///
-/// With all keyword arguments.
+/// `sin(pi x) / (pi x)`, 1 at 0.
+#[doc(alias = "torch.sinc")]
 #[track_caller]
-pub fn sort_stable_with(input: &Tensor, stable: Option<bool>, o: SortStableOptions) -> SortResult {
-    expect(ops::sort_stable(input, stable, o.dim, o.descending)).into()
+pub fn sinc(input: &Tensor) -> Tensor {
+    expect(ops::sinc(input))
 }
 
-/// Sorted elements along a dimension, and where they come from.
-///
-/// With all keyword arguments.
+/// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sinc")]
 #[track_caller]
-pub fn sort_with(input: &Tensor, o: SortOptions) -> SortResult {
-    expect(ops::sort(input, o.dim, o.descending)).into()
+pub fn sinc_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sinc_out(input, out));
+}
+
+/// Hyperbolic sine.
+#[doc(alias = "torch.sinh")]
+#[track_caller]
+pub fn sinh(input: &Tensor) -> Tensor {
+    expect(ops::sinh(input))
+}
+
+/// Hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sinh")]
+#[track_caller]
+pub fn sinh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sinh_out(input, out));
 }
 
 /// Chunks of `split_size` along a dimension.
@@ -1986,6 +2221,34 @@ pub fn split_with_sizes_with(
     expect(ops::split_with_sizes(input, &split_sizes.into_dims(), o.dim))
 }
 
+/// Square root.
+#[doc(alias = "torch.sqrt")]
+#[track_caller]
+pub fn sqrt(input: &Tensor) -> Tensor {
+    expect(ops::sqrt(input))
+}
+
+/// Square root. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sqrt")]
+#[track_caller]
+pub fn sqrt_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sqrt_out(input, out));
+}
+
+/// `x * x`.
+#[doc(alias = "torch.square")]
+#[track_caller]
+pub fn square(input: &Tensor) -> Tensor {
+    expect(ops::square(input))
+}
+
+/// `x * x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.square")]
+#[track_caller]
+pub fn square_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::square_out(input, out));
+}
+
 /// Removes all dimensions of size 1.
 #[doc(alias = "torch.squeeze")]
 #[track_caller]
@@ -2005,65 +2268,6 @@ pub fn squeeze_dim(input: &Tensor, dim: i64) -> Tensor {
 #[track_caller]
 pub fn squeeze_dims(input: &Tensor, dim: impl IntoDims) -> Tensor {
     expect(ops::squeeze_dims(input, &dim.into_dims()))
-}
-
-/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-#[doc(alias = "torch.std")]
-#[track_caller]
-pub fn std(input: &Tensor) -> Tensor {
-    expect(ops::std(input, None, None, false))
-}
-
-/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-#[doc(alias = "torch.std")]
-#[track_caller]
-pub fn std_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::std(input, Some(&*dim.into_dims()), None, keepdim))
-}
-
-/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.std")]
-#[track_caller]
-pub fn std_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::std_out(input, Some(&*dim.into_dims()), None, keepdim, out));
-}
-
-/// Standard deviation and mean.
-#[doc(alias = "torch.std_mean")]
-#[track_caller]
-pub fn std_mean(input: &Tensor) -> (Tensor, Tensor) {
-    expect(ops::std_mean(input, None, None, false))
-}
-
-/// Standard deviation and mean.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn std_mean_with(input: &Tensor, o: StdMeanOptions) -> (Tensor, Tensor) {
-    expect(ops::std_mean(input, o.dim.as_deref(), o.correction, o.keepdim))
-}
-
-/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.std")]
-#[track_caller]
-pub fn std_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::std_out(input, None, None, false, out));
-}
-
-/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn std_out_with(input: &Tensor, o: StdOptions, out: &mut Tensor) {
-    expect(ops::std_out(input, o.dim.as_deref(), o.correction, o.keepdim, out));
-}
-
-/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn std_with(input: &Tensor, o: StdOptions) -> Tensor {
-    expect(ops::std(input, o.dim.as_deref(), o.correction, o.keepdim))
 }
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
@@ -2134,35 +2338,45 @@ pub fn subtract_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tens
     expect(ops::sub(input, &other, o.alpha))
 }
 
-/// Sum of all elements, or over dimensions; integers and bools give int64.
+/// Sum of all elements, or over dimensions.
+///
+/// Integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum(input: &Tensor) -> Tensor {
     expect(ops::sum(input, None, false, None))
 }
 
-/// Sum of all elements, or over dimensions; integers and bools give int64.
+/// Sum of all elements, or over dimensions.
+///
+/// Integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
     expect(ops::sum(input, Some(&*dim.into_dims()), keepdim, None))
 }
 
-/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
+/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
     expect(ops::sum_out(input, Some(&*dim.into_dims()), keepdim, None, out));
 }
 
-/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
+/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::sum_out(input, None, false, None, out));
 }
 
-/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
+/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Integers and bools give int64.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2170,7 +2384,9 @@ pub fn sum_out_with(input: &Tensor, o: SumOptions, out: &mut Tensor) {
     expect(ops::sum_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
 }
 
-/// Sum of all elements, or over dimensions; integers and bools give int64.
+/// Sum of all elements, or over dimensions.
+///
+/// Integers and bools give int64.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2185,34 +2401,32 @@ pub fn t(input: &Tensor) -> Tensor {
     expect(ops::t(input))
 }
 
-/// The k largest (or smallest) elements along a dimension, and where they are.
-#[doc(alias = "torch.topk")]
+/// Tangent.
+#[doc(alias = "torch.tan")]
 #[track_caller]
-pub fn topk(input: &Tensor, k: i64, dim: i64) -> TopkResult {
-    expect(ops::topk(input, k, dim, true, true)).into()
+pub fn tan(input: &Tensor) -> Tensor {
+    expect(ops::tan(input))
 }
 
-/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.topk")]
+/// Tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tan")]
 #[track_caller]
-pub fn topk_out(input: &Tensor, k: i64, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::topk_out(input, k, dim, true, true, out0, out1));
+pub fn tan_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::tan_out(input, out));
 }
 
-/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// Hyperbolic tangent.
+#[doc(alias = "torch.tanh")]
 #[track_caller]
-pub fn topk_out_with(input: &Tensor, k: i64, o: TopkOptions, out0: &mut Tensor, out1: &mut Tensor) {
-    expect(ops::topk_out(input, k, o.dim, o.largest, o.sorted, out0, out1));
+pub fn tanh(input: &Tensor) -> Tensor {
+    expect(ops::tanh(input))
 }
 
-/// The k largest (or smallest) elements along a dimension, and where they are.
-///
-/// With all keyword arguments.
+/// Hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tanh")]
 #[track_caller]
-pub fn topk_with(input: &Tensor, k: i64, o: TopkOptions) -> TopkResult {
-    expect(ops::topk(input, k, o.dim, o.largest, o.sorted)).into()
+pub fn tanh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::tanh_out(input, out));
 }
 
 /// Swaps two dimensions.
@@ -2220,36 +2434,6 @@ pub fn topk_with(input: &Tensor, k: i64, o: TopkOptions) -> TopkResult {
 #[track_caller]
 pub fn transpose(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
     expect(ops::transpose(input, dim0, dim1))
-}
-
-/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
-#[doc(alias = "torch.trapezoid")]
-#[track_caller]
-pub fn trapezoid(y: &Tensor) -> Tensor {
-    expect(ops::trapezoid(y, Scalar::Int(1), -1))
-}
-
-/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn trapezoid_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
-    expect(ops::trapezoid(y, o.dx, o.dim))
-}
-
-/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
-#[doc(alias = "torch.trapz")]
-#[track_caller]
-pub fn trapz(y: &Tensor) -> Tensor {
-    expect(ops::trapezoid(y, Scalar::Int(1), -1))
-}
-
-/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn trapz_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
-    expect(ops::trapezoid(y, o.dx, o.dim))
 }
 
 /// Divides the input by `other`; integers give floats.
@@ -2266,6 +2450,20 @@ pub fn true_divide(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn true_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::div_out(input, &other, out));
+}
+
+/// Rounds towards zero.
+#[doc(alias = "torch.trunc")]
+#[track_caller]
+pub fn trunc(input: &Tensor) -> Tensor {
+    expect(ops::trunc(input))
+}
+
+/// Rounds towards zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.trunc")]
+#[track_caller]
+pub fn trunc_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::trunc_out(input, out));
 }
 
 /// All slices along a dimension, which is removed.
@@ -2288,65 +2486,6 @@ pub fn unbind_with(input: &Tensor, o: UnbindOptions) -> Vec<Tensor> {
 #[track_caller]
 pub fn unsqueeze(input: &Tensor, dim: i64) -> Tensor {
     expect(ops::unsqueeze(input, dim))
-}
-
-/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-#[doc(alias = "torch.var")]
-#[track_caller]
-pub fn var(input: &Tensor) -> Tensor {
-    expect(ops::var(input, None, None, false))
-}
-
-/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-#[doc(alias = "torch.var")]
-#[track_caller]
-pub fn var_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::var(input, Some(&*dim.into_dims()), None, keepdim))
-}
-
-/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.var")]
-#[track_caller]
-pub fn var_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::var_out(input, Some(&*dim.into_dims()), None, keepdim, out));
-}
-
-/// Variance and mean.
-#[doc(alias = "torch.var_mean")]
-#[track_caller]
-pub fn var_mean(input: &Tensor) -> (Tensor, Tensor) {
-    expect(ops::var_mean(input, None, None, false))
-}
-
-/// Variance and mean.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn var_mean_with(input: &Tensor, o: VarMeanOptions) -> (Tensor, Tensor) {
-    expect(ops::var_mean(input, o.dim.as_deref(), o.correction, o.keepdim))
-}
-
-/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.var")]
-#[track_caller]
-pub fn var_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::var_out(input, None, None, false, out));
-}
-
-/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn var_out_with(input: &Tensor, o: VarOptions, out: &mut Tensor) {
-    expect(ops::var_out(input, o.dim.as_deref(), o.correction, o.keepdim, out));
-}
-
-/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn var_with(input: &Tensor, o: VarOptions) -> Tensor {
-    expect(ops::var(input, o.dim.as_deref(), o.correction, o.keepdim))
 }
 
 /// A real tensor with a last dimension of 2 as a complex one.
@@ -2377,6 +2516,14 @@ pub fn where_(condition: &Tensor, input: &Tensor, other: impl Operand) -> Tensor
 pub fn where_out(condition: &Tensor, input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::where_out(condition, input, &other, out));
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN.
+#[doc(alias = "torch.xlogy")]
+#[track_caller]
+pub fn xlogy(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::xlogy(input, &other))
 }
 
 /// Sets every element to zero.

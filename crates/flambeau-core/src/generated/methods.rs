@@ -6,6 +6,66 @@
 use super::{finish, ops, options::*, prelude::*, results::*};
 
 impl Tensor {
+    /// Absolute value; of a complex number its magnitude, real.
+    #[doc(alias = "torch.Tensor.abs")]
+    #[track_caller]
+    pub fn abs(&self) -> Tensor {
+        expect(ops::abs(self))
+    }
+
+    /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.abs_")]
+    #[track_caller]
+    pub fn abs_(&self) -> &Self {
+        expect(ops::abs_(self));
+        self
+    }
+
+    /// Absolute value; of a complex number its magnitude, real.
+    #[doc(alias = "torch.Tensor.absolute")]
+    #[track_caller]
+    pub fn absolute(&self) -> Tensor {
+        expect(ops::abs(self))
+    }
+
+    /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.absolute_")]
+    #[track_caller]
+    pub fn absolute_(&self) -> &Self {
+        expect(ops::abs_(self));
+        self
+    }
+
+    /// Arc cosine.
+    #[doc(alias = "torch.Tensor.acos")]
+    #[track_caller]
+    pub fn acos(&self) -> Tensor {
+        expect(ops::acos(self))
+    }
+
+    /// Arc cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.acos_")]
+    #[track_caller]
+    pub fn acos_(&self) -> &Self {
+        expect(ops::acos_(self));
+        self
+    }
+
+    /// Inverse hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.acosh")]
+    #[track_caller]
+    pub fn acosh(&self) -> Tensor {
+        expect(ops::acosh(self))
+    }
+
+    /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.acosh_")]
+    #[track_caller]
+    pub fn acosh_(&self) -> &Self {
+        expect(ops::acosh_(self));
+        self
+    }
+
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
     ///
     /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
@@ -50,123 +110,197 @@ impl Tensor {
         self
     }
 
-    /// Whether all elements are true.
-    #[doc(alias = "torch.Tensor.all")]
+    /// `self + value * tensor1 / tensor2`.
+    #[doc(alias = "torch.Tensor.addcdiv")]
     #[track_caller]
-    pub fn all(&self) -> Tensor {
-        expect(ops::all(self))
+    pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+        expect(ops::addcdiv(self, tensor1, tensor2, Scalar::Int(1)))
     }
 
-    /// Whether all elements are true, over a dimension.
-    #[doc(alias = "torch.Tensor.all")]
+    /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addcdiv_")]
     #[track_caller]
-    pub fn all_dim(&self, dim: i64, keepdim: bool) -> Tensor {
-        expect(ops::all_dim(self, dim, keepdim))
+    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
+        expect(ops::addcdiv_(self, tensor1, tensor2, Scalar::Int(1)));
+        self
     }
 
-    /// Whether all elements are true, over a dimension.
+    /// `self + value * tensor1 / tensor2`.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn all_dim_with(&self, dim: i64, o: AllDimOptions) -> Tensor {
-        expect(ops::all_dim(self, dim, o.keepdim))
+    pub fn addcdiv_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> Tensor {
+        expect(ops::addcdiv(self, tensor1, tensor2, o.value))
     }
 
-    /// Whether all elements are true, over dimensions.
-    #[doc(alias = "torch.Tensor.all")]
-    #[track_caller]
-    pub fn all_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::all_dims(self, Some(&*dim.into_dims()), keepdim))
-    }
-
-    /// Whether all elements are true, over dimensions.
+    /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn all_dims_with(&self, o: AllDimsOptions) -> Tensor {
-        expect(ops::all_dims(self, o.dim.as_deref(), o.keepdim))
+    pub fn addcdiv_with_(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> &Self {
+        expect(ops::addcdiv_(self, tensor1, tensor2, o.value));
+        self
     }
 
-    /// Largest elements over dimensions; the gradient is shared among equal ones.
-    #[doc(alias = "torch.Tensor.amax")]
+    /// `self + value * tensor1 * tensor2`.
+    #[doc(alias = "torch.Tensor.addcmul")]
     #[track_caller]
-    pub fn amax(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::amax(self, &dim.into_dims(), keepdim))
+    pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+        expect(ops::addcmul(self, tensor1, tensor2, Scalar::Int(1)))
     }
 
-    /// Largest elements over dimensions; the gradient is shared among equal ones.
+    /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addcmul_")]
+    #[track_caller]
+    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
+        expect(ops::addcmul_(self, tensor1, tensor2, Scalar::Int(1)));
+        self
+    }
+
+    /// `self + value * tensor1 * tensor2`.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn amax_with(&self, o: AmaxOptions) -> Tensor {
-        expect(ops::amax(self, &o.dim, o.keepdim))
+    pub fn addcmul_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> Tensor {
+        expect(ops::addcmul(self, tensor1, tensor2, o.value))
     }
 
-    /// Smallest elements over dimensions; the gradient is shared among equal ones.
-    #[doc(alias = "torch.Tensor.amin")]
-    #[track_caller]
-    pub fn amin(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::amin(self, &dim.into_dims(), keepdim))
-    }
-
-    /// Smallest elements over dimensions; the gradient is shared among equal ones.
+    /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn amin_with(&self, o: AminOptions) -> Tensor {
-        expect(ops::amin(self, &o.dim, o.keepdim))
+    pub fn addcmul_with_(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> &Self {
+        expect(ops::addcmul_(self, tensor1, tensor2, o.value));
+        self
     }
 
-    /// Smallest and largest elements.
-    #[doc(alias = "torch.Tensor.aminmax")]
+    /// Whether all elements are close, by `isclose`.
+    #[doc(alias = "torch.Tensor.allclose")]
     #[track_caller]
-    pub fn aminmax(&self) -> AminmaxResult {
-        expect(ops::aminmax(self, None, false)).into()
+    pub fn allclose(&self, other: &Tensor) -> bool {
+        expect(ops::allclose(self, other, 1e-5, 1e-8, false))
     }
 
-    /// Smallest and largest elements.
+    /// Whether all elements are close, by `isclose`.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn aminmax_with(&self, o: AminmaxOptions) -> AminmaxResult {
-        expect(ops::aminmax(self, o.dim, o.keepdim)).into()
+    pub fn allclose_with(&self, other: &Tensor, o: AllcloseOptions) -> bool {
+        expect(ops::allclose(self, other, o.rtol, o.atol, o.equal_nan))
     }
 
-    /// Whether any elements are true.
-    #[doc(alias = "torch.Tensor.any")]
+    /// Angle of a complex number; for real ones pi where negative, else 0.
+    #[doc(alias = "torch.Tensor.angle")]
     #[track_caller]
-    pub fn any(&self) -> Tensor {
-        expect(ops::any(self))
+    pub fn angle(&self) -> Tensor {
+        expect(ops::angle(self))
     }
 
-    /// Whether any elements are true, over a dimension.
-    #[doc(alias = "torch.Tensor.any")]
+    /// Arc cosine.
+    #[doc(alias = "torch.Tensor.arccos")]
     #[track_caller]
-    pub fn any_dim(&self, dim: i64, keepdim: bool) -> Tensor {
-        expect(ops::any_dim(self, dim, keepdim))
+    pub fn arccos(&self) -> Tensor {
+        expect(ops::acos(self))
     }
 
-    /// Whether any elements are true, over a dimension.
-    ///
-    /// With all keyword arguments.
+    /// Arc cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arccos_")]
     #[track_caller]
-    pub fn any_dim_with(&self, dim: i64, o: AnyDimOptions) -> Tensor {
-        expect(ops::any_dim(self, dim, o.keepdim))
+    pub fn arccos_(&self) -> &Self {
+        expect(ops::acos_(self));
+        self
     }
 
-    /// Whether any elements are true, over dimensions.
-    #[doc(alias = "torch.Tensor.any")]
+    /// Inverse hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.arccosh")]
     #[track_caller]
-    pub fn any_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::any_dims(self, Some(&*dim.into_dims()), keepdim))
+    pub fn arccosh(&self) -> Tensor {
+        expect(ops::acosh(self))
     }
 
-    /// Whether any elements are true, over dimensions.
-    ///
-    /// With all keyword arguments.
+    /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arccosh_")]
     #[track_caller]
-    pub fn any_dims_with(&self, o: AnyDimsOptions) -> Tensor {
-        expect(ops::any_dims(self, o.dim.as_deref(), o.keepdim))
+    pub fn arccosh_(&self) -> &Self {
+        expect(ops::acosh_(self));
+        self
+    }
+
+    /// Arc sine.
+    #[doc(alias = "torch.Tensor.arcsin")]
+    #[track_caller]
+    pub fn arcsin(&self) -> Tensor {
+        expect(ops::asin(self))
+    }
+
+    /// Arc sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arcsin_")]
+    #[track_caller]
+    pub fn arcsin_(&self) -> &Self {
+        expect(ops::asin_(self));
+        self
+    }
+
+    /// Inverse hyperbolic sine.
+    #[doc(alias = "torch.Tensor.arcsinh")]
+    #[track_caller]
+    pub fn arcsinh(&self) -> Tensor {
+        expect(ops::asinh(self))
+    }
+
+    /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arcsinh_")]
+    #[track_caller]
+    pub fn arcsinh_(&self) -> &Self {
+        expect(ops::asinh_(self));
+        self
+    }
+
+    /// Arc tangent.
+    #[doc(alias = "torch.Tensor.arctan")]
+    #[track_caller]
+    pub fn arctan(&self) -> Tensor {
+        expect(ops::atan(self))
+    }
+
+    /// Angle of the point (`other`, `self`).
+    #[doc(alias = "torch.Tensor.arctan2")]
+    #[track_caller]
+    pub fn arctan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
+    }
+
+    /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctan2_")]
+    #[track_caller]
+    pub fn arctan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
+        self
+    }
+
+    /// Arc tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctan_")]
+    #[track_caller]
+    pub fn arctan_(&self) -> &Self {
+        expect(ops::atan_(self));
+        self
+    }
+
+    /// Inverse hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.arctanh")]
+    #[track_caller]
+    pub fn arctanh(&self) -> Tensor {
+        expect(ops::atanh(self))
+    }
+
+    /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctanh_")]
+    #[track_caller]
+    pub fn arctanh_(&self) -> &Self {
+        expect(ops::atanh_(self));
+        self
     }
 
     /// Index of the largest element, in the flattened input or over a dimension.
@@ -191,58 +325,6 @@ impl Tensor {
         expect(ops::argmax(self, o.dim, o.keepdim))
     }
 
-    /// Index of the smallest element, in the flattened input or over a dimension.
-    #[doc(alias = "torch.Tensor.argmin")]
-    #[track_caller]
-    pub fn argmin(&self) -> Tensor {
-        expect(ops::argmin(self, None, false))
-    }
-
-    /// Index of the smallest element, in the flattened input or over a dimension.
-    #[doc(alias = "torch.Tensor.argmin")]
-    #[track_caller]
-    pub fn argmin_dim(&self, dim: i64, keepdim: bool) -> Tensor {
-        expect(ops::argmin(self, Some(dim), keepdim))
-    }
-
-    /// Index of the smallest element, in the flattened input or over a dimension.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn argmin_with(&self, o: ArgminOptions) -> Tensor {
-        expect(ops::argmin(self, o.dim, o.keepdim))
-    }
-
-    /// Indices that sort a dimension.
-    #[doc(alias = "torch.Tensor.argsort")]
-    #[track_caller]
-    pub fn argsort(&self, dim: i64, descending: bool) -> Tensor {
-        expect(ops::argsort(self, dim, descending))
-    }
-
-    /// Indices that sort a dimension; equal elements keep their order.
-    #[doc(alias = "torch.Tensor.argsort")]
-    #[track_caller]
-    pub fn argsort_stable(&self, stable: bool, dim: i64, descending: bool) -> Tensor {
-        expect(ops::argsort_stable(self, stable, dim, descending))
-    }
-
-    /// Indices that sort a dimension; equal elements keep their order.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn argsort_stable_with(&self, stable: bool, o: ArgsortStableOptions) -> Tensor {
-        expect(ops::argsort_stable(self, stable, o.dim, o.descending))
-    }
-
-    /// Indices that sort a dimension.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn argsort_with(&self, o: ArgsortOptions) -> Tensor {
-        expect(ops::argsort(self, o.dim, o.descending))
-    }
-
     /// A view with any sizes, strides and offset.
     #[doc(alias = "torch.Tensor.as_strided")]
     #[track_caller]
@@ -258,19 +340,384 @@ impl Tensor {
         expect(ops::as_strided(self, &size.into_dims(), &stride.into_dims(), o.storage_offset))
     }
 
-    /// Counts (or sums of weights) of each non-negative integer.
-    #[doc(alias = "torch.Tensor.bincount")]
+    /// Arc sine.
+    #[doc(alias = "torch.Tensor.asin")]
     #[track_caller]
-    pub fn bincount(&self) -> Tensor {
-        expect(ops::bincount(self, None, 0))
+    pub fn asin(&self) -> Tensor {
+        expect(ops::asin(self))
     }
 
-    /// Counts (or sums of weights) of each non-negative integer.
+    /// Arc sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.asin_")]
+    #[track_caller]
+    pub fn asin_(&self) -> &Self {
+        expect(ops::asin_(self));
+        self
+    }
+
+    /// Inverse hyperbolic sine.
+    #[doc(alias = "torch.Tensor.asinh")]
+    #[track_caller]
+    pub fn asinh(&self) -> Tensor {
+        expect(ops::asinh(self))
+    }
+
+    /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.asinh_")]
+    #[track_caller]
+    pub fn asinh_(&self) -> &Self {
+        expect(ops::asinh_(self));
+        self
+    }
+
+    /// Arc tangent.
+    #[doc(alias = "torch.Tensor.atan")]
+    #[track_caller]
+    pub fn atan(&self) -> Tensor {
+        expect(ops::atan(self))
+    }
+
+    /// Angle of the point (`other`, `self`).
+    #[doc(alias = "torch.Tensor.atan2")]
+    #[track_caller]
+    pub fn atan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
+    }
+
+    /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atan2_")]
+    #[track_caller]
+    pub fn atan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
+        self
+    }
+
+    /// Arc tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atan_")]
+    #[track_caller]
+    pub fn atan_(&self) -> &Self {
+        expect(ops::atan_(self));
+        self
+    }
+
+    /// Inverse hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.atanh")]
+    #[track_caller]
+    pub fn atanh(&self) -> Tensor {
+        expect(ops::atanh(self))
+    }
+
+    /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atanh_")]
+    #[track_caller]
+    pub fn atanh_(&self) -> &Self {
+        expect(ops::atanh_(self));
+        self
+    }
+
+    /// Bits that both have; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_and")]
+    #[track_caller]
+    pub fn bitwise_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_and(self, &other))
+    }
+
+    /// Bits that both have; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_and_")]
+    #[track_caller]
+    pub fn bitwise_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_and_(self, &other));
+        self
+    }
+
+    /// Bits shifted to the left by `other`.
+    #[doc(alias = "torch.Tensor.bitwise_left_shift")]
+    #[track_caller]
+    pub fn bitwise_left_shift(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_left_shift(self, &other))
+    }
+
+    /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
+    #[track_caller]
+    pub fn bitwise_left_shift_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_left_shift_(self, &other));
+        self
+    }
+
+    /// All bits flipped; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_not")]
+    #[track_caller]
+    pub fn bitwise_not(&self) -> Tensor {
+        expect(ops::bitwise_not(self))
+    }
+
+    /// All bits flipped; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_not_")]
+    #[track_caller]
+    pub fn bitwise_not_(&self) -> &Self {
+        expect(ops::bitwise_not_(self));
+        self
+    }
+
+    /// Bits that either has; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_or")]
+    #[track_caller]
+    pub fn bitwise_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_or(self, &other))
+    }
+
+    /// Bits that either has; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_or_")]
+    #[track_caller]
+    pub fn bitwise_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_or_(self, &other));
+        self
+    }
+
+    /// Bits shifted to the right by `other`, keeping the sign.
+    #[doc(alias = "torch.Tensor.bitwise_right_shift")]
+    #[track_caller]
+    pub fn bitwise_right_shift(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_right_shift(self, &other))
+    }
+
+    /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
+    #[track_caller]
+    pub fn bitwise_right_shift_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_right_shift_(self, &other));
+        self
+    }
+
+    /// Bits that exactly one has; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_xor")]
+    #[track_caller]
+    pub fn bitwise_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_xor(self, &other))
+    }
+
+    /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_xor_")]
+    #[track_caller]
+    pub fn bitwise_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_xor_(self, &other));
+        self
+    }
+
+    /// Rounds up.
+    #[doc(alias = "torch.Tensor.ceil")]
+    #[track_caller]
+    pub fn ceil(&self) -> Tensor {
+        expect(ops::ceil(self))
+    }
+
+    /// Rounds up. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ceil_")]
+    #[track_caller]
+    pub fn ceil_(&self) -> &Self {
+        expect(ops::ceil_(self));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    #[doc(alias = "torch.Tensor.clamp")]
+    #[track_caller]
+    pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_")]
+    #[track_caller]
+    pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+        self
+    }
+
+    /// `min(x, max)`.
+    #[doc(alias = "torch.Tensor.clamp_max")]
+    #[track_caller]
+    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp_max(self, max.into()))
+    }
+
+    /// `min(x, max)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_max_")]
+    #[track_caller]
+    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_max_(self, max.into()));
+        self
+    }
+
+    /// `min(x, max)` with a tensor as bound.
+    #[doc(alias = "torch.Tensor.clamp_max")]
+    #[track_caller]
+    pub fn clamp_max_tensor(&self, max: &Tensor) -> Tensor {
+        expect(ops::clamp_max_tensor(self, max))
+    }
+
+    /// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_max_")]
+    #[track_caller]
+    pub fn clamp_max_tensor_(&self, max: &Tensor) -> &Self {
+        expect(ops::clamp_max_tensor_(self, max));
+        self
+    }
+
+    /// `max(x, min)`.
+    #[doc(alias = "torch.Tensor.clamp_min")]
+    #[track_caller]
+    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp_min(self, min.into()))
+    }
+
+    /// `max(x, min)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_min_")]
+    #[track_caller]
+    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_min_(self, min.into()));
+        self
+    }
+
+    /// `max(x, min)` with a tensor as bound.
+    #[doc(alias = "torch.Tensor.clamp_min")]
+    #[track_caller]
+    pub fn clamp_min_tensor(&self, min: &Tensor) -> Tensor {
+        expect(ops::clamp_min_tensor(self, min))
+    }
+
+    /// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_min_")]
+    #[track_caller]
+    pub fn clamp_min_tensor_(&self, min: &Tensor) -> &Self {
+        expect(ops::clamp_min_tensor_(self, min));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    #[doc(alias = "torch.Tensor.clamp")]
+    #[track_caller]
+    pub fn clamp_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+        expect(ops::clamp_tensor(self, min, max))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_")]
+    #[track_caller]
+    pub fn clamp_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
+        expect(ops::clamp_tensor_(self, min, max));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn bincount_with(&self, o: BincountOptions) -> Tensor {
-        expect(ops::bincount(self, o.weights.as_ref(), o.minlength))
+    pub fn clamp_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
+        expect(ops::clamp_tensor(self, o.min.as_ref(), o.max.as_ref()))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_tensor_with_(&self, o: ClampTensorOptions) -> &Self {
+        expect(ops::clamp_tensor_(self, o.min.as_ref(), o.max.as_ref()));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_with(&self, o: ClampOptions) -> Tensor {
+        expect(ops::clamp(self, o.min, o.max))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_with_(&self, o: ClampOptions) -> &Self {
+        expect(ops::clamp_(self, o.min, o.max));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    #[doc(alias = "torch.Tensor.clip")]
+    #[track_caller]
+    pub fn clip(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clip_")]
+    #[track_caller]
+    pub fn clip_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    #[doc(alias = "torch.Tensor.clip")]
+    #[track_caller]
+    pub fn clip_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+        expect(ops::clamp_tensor(self, min, max))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clip_")]
+    #[track_caller]
+    pub fn clip_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
+        expect(ops::clamp_tensor_(self, min, max));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
+        expect(ops::clamp_tensor(self, o.min.as_ref(), o.max.as_ref()))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_tensor_with_(&self, o: ClampTensorOptions) -> &Self {
+        expect(ops::clamp_tensor_(self, o.min.as_ref(), o.max.as_ref()));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_with(&self, o: ClampOptions) -> Tensor {
+        expect(ops::clamp(self, o.min, o.max))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_with_(&self, o: ClampOptions) -> &Self {
+        expect(ops::clamp_(self, o.min, o.max));
+        self
     }
 
     /// The complex conjugate, as a lazy view; a real tensor is itself.
@@ -278,6 +725,21 @@ impl Tensor {
     #[track_caller]
     pub fn conj(&self) -> Tensor {
         expect(ops::conj(self))
+    }
+
+    /// Complex conjugate, computed at once; real tensors give copies.
+    #[doc(alias = "torch.Tensor.conj_physical")]
+    #[track_caller]
+    pub fn conj_physical(&self) -> Tensor {
+        expect(ops::conj_physical(self))
+    }
+
+    /// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.conj_physical_")]
+    #[track_caller]
+    pub fn conj_physical_(&self) -> &Self {
+        expect(ops::conj_physical_(self));
+        self
     }
 
     /// The same values, contiguous in memory; the tensor itself if it already is.
@@ -312,103 +774,65 @@ impl Tensor {
         self
     }
 
-    /// Number of elements that are not zero, of all or over dimensions.
-    #[doc(alias = "torch.Tensor.count_nonzero")]
+    /// Magnitude of the input, sign of `other`.
+    #[doc(alias = "torch.Tensor.copysign")]
     #[track_caller]
-    pub fn count_nonzero(&self) -> Tensor {
-        expect(ops::count_nonzero(self, None))
+    pub fn copysign(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::copysign(self, &other))
     }
 
-    /// Number of elements that are not zero, of all or over dimensions.
-    #[doc(alias = "torch.Tensor.count_nonzero")]
+    /// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.copysign_")]
     #[track_caller]
-    pub fn count_nonzero_dim(&self, dim: impl IntoDims) -> Tensor {
-        expect(ops::count_nonzero(self, Some(&*dim.into_dims())))
-    }
-
-    /// Number of elements that are not zero, of all or over dimensions.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn count_nonzero_with(&self, o: CountNonzeroOptions) -> Tensor {
-        expect(ops::count_nonzero(self, o.dim.as_deref()))
-    }
-
-    /// The largest element so far along a dimension, and where it is.
-    #[doc(alias = "torch.Tensor.cummax")]
-    #[track_caller]
-    pub fn cummax(&self, dim: i64) -> CummaxResult {
-        expect(ops::cummax(self, dim)).into()
-    }
-
-    /// The smallest element so far along a dimension, and where it is.
-    #[doc(alias = "torch.Tensor.cummin")]
-    #[track_caller]
-    pub fn cummin(&self, dim: i64) -> CumminResult {
-        expect(ops::cummin(self, dim)).into()
-    }
-
-    /// Running products along a dimension.
-    #[doc(alias = "torch.Tensor.cumprod")]
-    #[track_caller]
-    pub fn cumprod(&self, dim: i64) -> Tensor {
-        expect(ops::cumprod(self, dim, None))
-    }
-
-    /// Running products along a dimension. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.cumprod_")]
-    #[track_caller]
-    pub fn cumprod_(&self, dim: i64) -> &Self {
-        expect(ops::cumprod_(self, dim, None));
+    pub fn copysign_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::copysign_(self, &other));
         self
     }
 
-    /// Running products along a dimension.
-    ///
-    /// With all keyword arguments.
+    /// Cosine.
+    #[doc(alias = "torch.Tensor.cos")]
     #[track_caller]
-    pub fn cumprod_with(&self, dim: i64, o: CumprodOptions) -> Tensor {
-        expect(ops::cumprod(self, dim, o.dtype))
+    pub fn cos(&self) -> Tensor {
+        expect(ops::cos(self))
     }
 
-    /// Running products along a dimension. In place: the first tensor takes the result.
-    ///
-    /// With all keyword arguments.
+    /// Cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cos_")]
     #[track_caller]
-    pub fn cumprod_with_(&self, dim: i64, o: CumprodOptions) -> &Self {
-        expect(ops::cumprod_(self, dim, o.dtype));
+    pub fn cos_(&self) -> &Self {
+        expect(ops::cos_(self));
         self
     }
 
-    /// Running sums along a dimension.
-    #[doc(alias = "torch.Tensor.cumsum")]
+    /// Hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.cosh")]
     #[track_caller]
-    pub fn cumsum(&self, dim: i64) -> Tensor {
-        expect(ops::cumsum(self, dim, None))
+    pub fn cosh(&self) -> Tensor {
+        expect(ops::cosh(self))
     }
 
-    /// Running sums along a dimension. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.cumsum_")]
+    /// Hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cosh_")]
     #[track_caller]
-    pub fn cumsum_(&self, dim: i64) -> &Self {
-        expect(ops::cumsum_(self, dim, None));
+    pub fn cosh_(&self) -> &Self {
+        expect(ops::cosh_(self));
         self
     }
 
-    /// Running sums along a dimension.
-    ///
-    /// With all keyword arguments.
+    /// Degrees to radians.
+    #[doc(alias = "torch.Tensor.deg2rad")]
     #[track_caller]
-    pub fn cumsum_with(&self, dim: i64, o: CumsumOptions) -> Tensor {
-        expect(ops::cumsum(self, dim, o.dtype))
+    pub fn deg2rad(&self) -> Tensor {
+        expect(ops::deg2rad(self))
     }
 
-    /// Running sums along a dimension. In place: the first tensor takes the result.
-    ///
-    /// With all keyword arguments.
+    /// Degrees to radians. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.deg2rad_")]
     #[track_caller]
-    pub fn cumsum_with_(&self, dim: i64, o: CumsumOptions) -> &Self {
-        expect(ops::cumsum_(self, dim, o.dtype));
+    pub fn deg2rad_(&self) -> &Self {
+        expect(ops::deg2rad_(self));
         self
     }
 
@@ -485,6 +909,23 @@ impl Tensor {
         self
     }
 
+    /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+    #[doc(alias = "torch.Tensor.divide")]
+    #[track_caller]
+    pub fn divide_mode(&self, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::div_mode(self, &other, rounding_mode))
+    }
+
+    /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.divide_")]
+    #[track_caller]
+    pub fn divide_mode_(&self, other: impl Operand, rounding_mode: Option<&str>) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::div_mode_(self, &other, rounding_mode));
+        self
+    }
+
     /// Whether elements are equal.
     #[doc(alias = "torch.Tensor.eq")]
     #[track_caller]
@@ -502,14 +943,36 @@ impl Tensor {
         self
     }
 
-    /// Exponential of every element.
+    /// Whether both have the same shape and elements.
+    #[doc(alias = "torch.Tensor.equal")]
+    #[track_caller]
+    pub fn equal(&self, other: &Tensor) -> bool {
+        expect(ops::equal(self, other))
+    }
+
+    /// Exponential.
     #[doc(alias = "torch.Tensor.exp")]
     #[track_caller]
     pub fn exp(&self) -> Tensor {
         expect(ops::exp(self))
     }
 
-    /// Exponential of every element. In place: the first tensor takes the result.
+    /// 2 to the power of every element.
+    #[doc(alias = "torch.Tensor.exp2")]
+    #[track_caller]
+    pub fn exp2(&self) -> Tensor {
+        expect(ops::exp2(self))
+    }
+
+    /// 2 to the power of every element. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.exp2_")]
+    #[track_caller]
+    pub fn exp2_(&self) -> &Self {
+        expect(ops::exp2_(self));
+        self
+    }
+
+    /// Exponential. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.exp_")]
     #[track_caller]
     pub fn exp_(&self) -> &Self {
@@ -532,6 +995,21 @@ impl Tensor {
         expect(ops::expand(self, &size.into_dims(), o.implicit))
     }
 
+    /// `exp(x) - 1`, accurate near 0.
+    #[doc(alias = "torch.Tensor.expm1")]
+    #[track_caller]
+    pub fn expm1(&self) -> Tensor {
+        expect(ops::expm1(self))
+    }
+
+    /// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.expm1_")]
+    #[track_caller]
+    pub fn expm1_(&self) -> &Self {
+        expect(ops::expm1_(self));
+        self
+    }
+
     /// Sets every element to `value`.
     #[doc(alias = "torch.Tensor.fill_")]
     #[track_caller]
@@ -545,6 +1023,21 @@ impl Tensor {
     #[track_caller]
     pub fn fill_tensor_(&self, value: &Tensor) -> &Self {
         expect(ops::fill_tensor_(self, value));
+        self
+    }
+
+    /// Rounds towards zero.
+    #[doc(alias = "torch.Tensor.fix")]
+    #[track_caller]
+    pub fn fix(&self) -> Tensor {
+        expect(ops::trunc(self))
+    }
+
+    /// Rounds towards zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.fix_")]
+    #[track_caller]
+    pub fn fix_(&self) -> &Self {
+        expect(ops::trunc_(self));
         self
     }
 
@@ -563,78 +1056,515 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
-    /// Counts of values in equal bins.
-    #[doc(alias = "torch.Tensor.histc")]
+    /// The input to the power `exponent`, computed in float64 or complex128.
+    #[doc(alias = "torch.Tensor.float_power")]
     #[track_caller]
-    pub fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
-        expect(ops::histc(self, bins, min.into(), max.into()))
+    pub fn float_power(&self, exponent: impl Operand) -> Tensor {
+        let exponent = expect(exponent.operand());
+        expect(ops::float_power(self, &exponent))
     }
 
-    /// Counts of values in equal bins.
+    /// Rounds down.
+    #[doc(alias = "torch.Tensor.floor")]
+    #[track_caller]
+    pub fn floor(&self) -> Tensor {
+        expect(ops::floor(self))
+    }
+
+    /// Rounds down. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.floor_")]
+    #[track_caller]
+    pub fn floor_(&self) -> &Self {
+        expect(ops::floor_(self));
+        self
+    }
+
+    /// Quotient rounded down, as Python's `//`.
+    #[doc(alias = "torch.Tensor.floor_divide")]
+    #[track_caller]
+    pub fn floor_divide(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::floor_divide(self, &other))
+    }
+
+    /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.floor_divide_")]
+    #[track_caller]
+    pub fn floor_divide_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::floor_divide_(self, &other));
+        self
+    }
+
+    /// The larger of both; NaN only if both are.
+    #[doc(alias = "torch.Tensor.fmax")]
+    #[track_caller]
+    pub fn fmax(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmax(self, &other))
+    }
+
+    /// The smaller of both; NaN only if both are.
+    #[doc(alias = "torch.Tensor.fmin")]
+    #[track_caller]
+    pub fn fmin(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmin(self, &other))
+    }
+
+    /// Remainder with the sign of the dividend, as C's `fmod`.
+    #[doc(alias = "torch.Tensor.fmod")]
+    #[track_caller]
+    pub fn fmod(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmod(self, &other))
+    }
+
+    /// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.fmod_")]
+    #[track_caller]
+    pub fn fmod_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::fmod_(self, &other));
+        self
+    }
+
+    /// The part behind the point: `x - trunc(x)`.
+    #[doc(alias = "torch.Tensor.frac")]
+    #[track_caller]
+    pub fn frac(&self) -> Tensor {
+        expect(ops::frac(self))
+    }
+
+    /// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.frac_")]
+    #[track_caller]
+    pub fn frac_(&self) -> &Self {
+        expect(ops::frac_(self));
+        self
+    }
+
+    /// Whether elements are larger than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.ge")]
+    #[track_caller]
+    pub fn ge(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ge(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ge_")]
+    #[track_caller]
+    pub fn ge_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ge_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other`.
+    #[doc(alias = "torch.Tensor.greater")]
+    #[track_caller]
+    pub fn greater(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::gt(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.greater_")]
+    #[track_caller]
+    pub fn greater_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::gt_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.greater_equal")]
+    #[track_caller]
+    pub fn greater_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ge(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.greater_equal_")]
+    #[track_caller]
+    pub fn greater_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ge_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other`.
+    #[doc(alias = "torch.Tensor.gt")]
+    #[track_caller]
+    pub fn gt(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::gt(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.gt_")]
+    #[track_caller]
+    pub fn gt_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::gt_(self, &other));
+        self
+    }
+
+    /// 0 where the input is below 0, 1 where above, `values` at 0.
+    #[doc(alias = "torch.Tensor.heaviside")]
+    #[track_caller]
+    pub fn heaviside(&self, values: impl Operand) -> Tensor {
+        let values = expect(values.operand());
+        expect(ops::heaviside(self, &values))
+    }
+
+    /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.heaviside_")]
+    #[track_caller]
+    pub fn heaviside_(&self, values: impl Operand) -> &Self {
+        let values = expect(values.operand());
+        expect(ops::heaviside_(self, &values));
+        self
+    }
+
+    /// `sqrt(self^2 + other^2)` without overflow.
+    #[doc(alias = "torch.Tensor.hypot")]
+    #[track_caller]
+    pub fn hypot(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::hypot(self, &other))
+    }
+
+    /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.hypot_")]
+    #[track_caller]
+    pub fn hypot_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::hypot_(self, &other));
+        self
+    }
+
+    /// Imaginary part as a view.
+    #[doc(alias = "torch.Tensor.imag")]
+    #[track_caller]
+    pub fn imag(&self) -> Tensor {
+        expect(ops::imag(self))
+    }
+
+    /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+    #[doc(alias = "torch.Tensor.isclose")]
+    #[track_caller]
+    pub fn isclose(&self, other: &Tensor) -> Tensor {
+        expect(ops::isclose(self, other, 1e-5, 1e-8, false))
+    }
+
+    /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn histc_with(&self, o: HistcOptions) -> Tensor {
-        expect(ops::histc(self, o.bins, o.min, o.max))
+    pub fn isclose_with(&self, other: &Tensor, o: IscloseOptions) -> Tensor {
+        expect(ops::isclose(self, other, o.rtol, o.atol, o.equal_nan))
     }
 
-    /// k-th smallest elements over a dimension, and where they are.
-    #[doc(alias = "torch.Tensor.kthvalue")]
+    /// Whether elements are neither infinite nor NaN.
+    #[doc(alias = "torch.Tensor.isfinite")]
     #[track_caller]
-    pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
-        expect(ops::kthvalue(self, k, dim, keepdim)).into()
+    pub fn isfinite(&self) -> Tensor {
+        expect(ops::isfinite(self))
     }
 
-    /// k-th smallest elements over a dimension, and where they are.
-    ///
-    /// With all keyword arguments.
+    /// Whether elements are infinite.
+    #[doc(alias = "torch.Tensor.isinf")]
     #[track_caller]
-    pub fn kthvalue_with(&self, k: i64, o: KthvalueOptions) -> KthvalueResult {
-        expect(ops::kthvalue(self, k, o.dim, o.keepdim)).into()
+    pub fn isinf(&self) -> Tensor {
+        expect(ops::isinf(self))
     }
 
-    /// Logarithm of softmax, without loss of precision.
-    #[doc(alias = "torch.Tensor.log_softmax")]
+    /// Whether elements are NaN.
+    #[doc(alias = "torch.Tensor.isnan")]
     #[track_caller]
-    pub fn log_softmax(&self, dim: i64) -> Tensor {
-        expect(ops::log_softmax(self, dim, None))
+    pub fn isnan(&self) -> Tensor {
+        expect(ops::isnan(self))
     }
 
-    /// Logarithm of softmax, without loss of precision.
-    ///
-    /// With all keyword arguments.
+    /// Whether elements are minus infinity.
+    #[doc(alias = "torch.Tensor.isneginf")]
     #[track_caller]
-    pub fn log_softmax_with(&self, dim: i64, o: LogSoftmaxOptions) -> Tensor {
-        expect(ops::log_softmax(self, dim, o.dtype))
+    pub fn isneginf(&self) -> Tensor {
+        expect(ops::isneginf(self))
     }
 
-    /// Logarithm of running sums of exponentials along a dimension.
-    #[doc(alias = "torch.Tensor.logcumsumexp")]
+    /// Whether elements are plus infinity.
+    #[doc(alias = "torch.Tensor.isposinf")]
     #[track_caller]
-    pub fn logcumsumexp(&self, dim: i64) -> Tensor {
-        expect(ops::logcumsumexp(self, dim))
+    pub fn isposinf(&self) -> Tensor {
+        expect(ops::isposinf(self))
     }
 
-    /// Logarithm of the sum of exponentials over dimensions, without overflow.
-    #[doc(alias = "torch.Tensor.logsumexp")]
+    /// Whether imaginary parts are 0.
+    #[doc(alias = "torch.Tensor.isreal")]
     #[track_caller]
-    pub fn logsumexp(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::logsumexp(self, &dim.into_dims(), keepdim))
+    pub fn isreal(&self) -> Tensor {
+        expect(ops::isreal(self))
     }
 
-    /// Logarithm of the sum of exponentials over dimensions, without overflow.
-    ///
-    /// With all keyword arguments.
+    /// `self * 2^other`.
+    #[doc(alias = "torch.Tensor.ldexp")]
     #[track_caller]
-    pub fn logsumexp_with(&self, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
-        expect(ops::logsumexp(self, &dim.into_dims(), o.keepdim))
+    pub fn ldexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ldexp(self, &other))
     }
 
-    /// Largest element; NaN wins.
-    #[doc(alias = "torch.Tensor.max")]
+    /// `self * 2^other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ldexp_")]
     #[track_caller]
-    pub fn max(&self) -> Tensor {
-        expect(ops::max(self))
+    pub fn ldexp_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ldexp_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.le")]
+    #[track_caller]
+    pub fn le(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::le(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.le_")]
+    #[track_caller]
+    pub fn le_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::le_(self, &other));
+        self
+    }
+
+    /// `self + weight * (end - self)` with one number as weight.
+    #[doc(alias = "torch.Tensor.lerp")]
+    #[track_caller]
+    pub fn lerp(&self, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
+        expect(ops::lerp(self, end, weight.into()))
+    }
+
+    /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lerp_")]
+    #[track_caller]
+    pub fn lerp_(&self, end: &Tensor, weight: impl Into<Scalar>) -> &Self {
+        expect(ops::lerp_(self, end, weight.into()));
+        self
+    }
+
+    /// `self + weight * (end - self)`.
+    #[doc(alias = "torch.Tensor.lerp")]
+    #[track_caller]
+    pub fn lerp_tensor(&self, end: &Tensor, weight: &Tensor) -> Tensor {
+        expect(ops::lerp_tensor(self, end, weight))
+    }
+
+    /// `self + weight * (end - self)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lerp_")]
+    #[track_caller]
+    pub fn lerp_tensor_(&self, end: &Tensor, weight: &Tensor) -> &Self {
+        expect(ops::lerp_tensor_(self, end, weight));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other`.
+    #[doc(alias = "torch.Tensor.less")]
+    #[track_caller]
+    pub fn less(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::lt(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.less_")]
+    #[track_caller]
+    pub fn less_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::lt_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.less_equal")]
+    #[track_caller]
+    pub fn less_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::le(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.less_equal_")]
+    #[track_caller]
+    pub fn less_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::le_(self, &other));
+        self
+    }
+
+    /// Natural logarithm.
+    #[doc(alias = "torch.Tensor.log")]
+    #[track_caller]
+    pub fn log(&self) -> Tensor {
+        expect(ops::log(self))
+    }
+
+    /// Logarithm to base 10.
+    #[doc(alias = "torch.Tensor.log10")]
+    #[track_caller]
+    pub fn log10(&self) -> Tensor {
+        expect(ops::log10(self))
+    }
+
+    /// Logarithm to base 10. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log10_")]
+    #[track_caller]
+    pub fn log10_(&self) -> &Self {
+        expect(ops::log10_(self));
+        self
+    }
+
+    /// `log(1 + x)`, accurate near 0.
+    #[doc(alias = "torch.Tensor.log1p")]
+    #[track_caller]
+    pub fn log1p(&self) -> Tensor {
+        expect(ops::log1p(self))
+    }
+
+    /// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log1p_")]
+    #[track_caller]
+    pub fn log1p_(&self) -> &Self {
+        expect(ops::log1p_(self));
+        self
+    }
+
+    /// Logarithm to base 2.
+    #[doc(alias = "torch.Tensor.log2")]
+    #[track_caller]
+    pub fn log2(&self) -> Tensor {
+        expect(ops::log2(self))
+    }
+
+    /// Logarithm to base 2. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log2_")]
+    #[track_caller]
+    pub fn log2_(&self) -> &Self {
+        expect(ops::log2_(self));
+        self
+    }
+
+    /// Natural logarithm. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log_")]
+    #[track_caller]
+    pub fn log_(&self) -> &Self {
+        expect(ops::log_(self));
+        self
+    }
+
+    /// `log(exp(self) + exp(other))` without overflow.
+    #[doc(alias = "torch.Tensor.logaddexp")]
+    #[track_caller]
+    pub fn logaddexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp(self, &other))
+    }
+
+    /// `log2(2^self + 2^other)` without overflow.
+    #[doc(alias = "torch.Tensor.logaddexp2")]
+    #[track_caller]
+    pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp2(self, &other))
+    }
+
+    /// Whether both elements are non-zero.
+    #[doc(alias = "torch.Tensor.logical_and")]
+    #[track_caller]
+    pub fn logical_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_and(self, &other))
+    }
+
+    /// Whether both elements are non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_and_")]
+    #[track_caller]
+    pub fn logical_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_and_(self, &other));
+        self
+    }
+
+    /// Whether elements are zero.
+    #[doc(alias = "torch.Tensor.logical_not")]
+    #[track_caller]
+    pub fn logical_not(&self) -> Tensor {
+        expect(ops::logical_not(self))
+    }
+
+    /// Whether elements are zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_not_")]
+    #[track_caller]
+    pub fn logical_not_(&self) -> &Self {
+        expect(ops::logical_not_(self));
+        self
+    }
+
+    /// Whether either element is non-zero.
+    #[doc(alias = "torch.Tensor.logical_or")]
+    #[track_caller]
+    pub fn logical_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_or(self, &other))
+    }
+
+    /// Whether either element is non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_or_")]
+    #[track_caller]
+    pub fn logical_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_or_(self, &other));
+        self
+    }
+
+    /// Whether exactly one element is non-zero.
+    #[doc(alias = "torch.Tensor.logical_xor")]
+    #[track_caller]
+    pub fn logical_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_xor(self, &other))
+    }
+
+    /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_xor_")]
+    #[track_caller]
+    pub fn logical_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_xor_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other`.
+    #[doc(alias = "torch.Tensor.lt")]
+    #[track_caller]
+    pub fn lt(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::lt(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lt_")]
+    #[track_caller]
+    pub fn lt_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::lt_(self, &other));
+        self
     }
 
     /// Largest elements over a dimension, and where they are.
@@ -652,92 +1582,20 @@ impl Tensor {
         expect(ops::max_dim(self, dim, o.keepdim)).into()
     }
 
-    /// Mean of all elements, or over dimensions.
-    #[doc(alias = "torch.Tensor.mean")]
+    /// The larger of both, element by element; NaN if either is.
+    #[doc(alias = "torch.Tensor.maximum")]
     #[track_caller]
-    pub fn mean(&self) -> Tensor {
-        expect(ops::mean(self, None, false, None))
+    pub fn maximum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::maximum(self, &other))
     }
 
-    /// Mean of all elements, or over dimensions.
-    #[doc(alias = "torch.Tensor.mean")]
+    /// The smaller of both, element by element; NaN if either is.
+    #[doc(alias = "torch.Tensor.minimum")]
     #[track_caller]
-    pub fn mean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::mean(self, Some(&*dim.into_dims()), keepdim, None))
-    }
-
-    /// Mean of all elements, or over dimensions.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn mean_with(&self, o: MeanOptions) -> Tensor {
-        expect(ops::mean(self, o.dim.as_deref(), o.keepdim, o.dtype))
-    }
-
-    /// The median of all elements (the lower of two).
-    #[doc(alias = "torch.Tensor.median")]
-    #[track_caller]
-    pub fn median(&self) -> Tensor {
-        expect(ops::median(self))
-    }
-
-    /// Medians over a dimension (the lower of two), and where they are.
-    #[doc(alias = "torch.Tensor.median")]
-    #[track_caller]
-    pub fn median_dim(&self, dim: i64, keepdim: bool) -> MedianResult {
-        expect(ops::median_dim(self, dim, keepdim)).into()
-    }
-
-    /// Medians over a dimension (the lower of two), and where they are.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn median_dim_with(&self, dim: i64, o: MedianDimOptions) -> MedianResult {
-        expect(ops::median_dim(self, dim, o.keepdim)).into()
-    }
-
-    /// Smallest element; NaN wins.
-    #[doc(alias = "torch.Tensor.min")]
-    #[track_caller]
-    pub fn min(&self) -> Tensor {
-        expect(ops::min(self))
-    }
-
-    /// Smallest elements over a dimension, and where they are.
-    #[doc(alias = "torch.Tensor.min")]
-    #[track_caller]
-    pub fn min_dim(&self, dim: i64, keepdim: bool) -> MinResult {
-        expect(ops::min_dim(self, dim, keepdim)).into()
-    }
-
-    /// Smallest elements over a dimension, and where they are.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn min_dim_with(&self, dim: i64, o: MinDimOptions) -> MinResult {
-        expect(ops::min_dim(self, dim, o.keepdim)).into()
-    }
-
-    /// Most frequent elements over a dimension, and where they are.
-    #[doc(alias = "torch.Tensor.mode")]
-    #[track_caller]
-    pub fn mode(&self, dim: i64, keepdim: bool) -> ModeResult {
-        expect(ops::mode(self, dim, keepdim)).into()
-    }
-
-    /// Most frequent elements over a dimension, and where they are.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn mode_with(&self, o: ModeOptions) -> ModeResult {
-        expect(ops::mode(self, o.dim, o.keepdim)).into()
-    }
-
-    /// Sorted along the first dimension.
-    #[doc(alias = "torch.Tensor.msort")]
-    #[track_caller]
-    pub fn msort(&self) -> Tensor {
-        expect(ops::msort(self))
+    pub fn minimum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::minimum(self, &other))
     }
 
     /// Multiplies the input by `other`.
@@ -774,100 +1632,36 @@ impl Tensor {
         self
     }
 
-    /// Mean of all elements but NaN, or over dimensions.
-    #[doc(alias = "torch.Tensor.nanmean")]
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+    #[doc(alias = "torch.Tensor.nan_to_num")]
     #[track_caller]
-    pub fn nanmean(&self) -> Tensor {
-        expect(ops::nanmean(self, None, false, None))
+    pub fn nan_to_num(&self, nan: f64, posinf: f64, neginf: f64) -> Tensor {
+        expect(ops::nan_to_num(self, Some(nan), Some(posinf), Some(neginf)))
     }
 
-    /// Mean of all elements but NaN, or over dimensions.
-    #[doc(alias = "torch.Tensor.nanmean")]
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.nan_to_num_")]
     #[track_caller]
-    pub fn nanmean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::nanmean(self, Some(&*dim.into_dims()), keepdim, None))
+    pub fn nan_to_num_(&self, nan: f64, posinf: f64, neginf: f64) -> &Self {
+        expect(ops::nan_to_num_(self, Some(nan), Some(posinf), Some(neginf)));
+        self
     }
 
-    /// Mean of all elements but NaN, or over dimensions.
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn nanmean_with(&self, o: NanmeanOptions) -> Tensor {
-        expect(ops::nanmean(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    pub fn nan_to_num_with(&self, o: NanToNumOptions) -> Tensor {
+        expect(ops::nan_to_num(self, o.nan, o.posinf, o.neginf))
     }
 
-    /// The median of all elements (the lower of two).
-    #[doc(alias = "torch.Tensor.nanmedian")]
-    #[track_caller]
-    pub fn nanmedian(&self) -> Tensor {
-        expect(ops::nanmedian(self))
-    }
-
-    /// Medians over a dimension (the lower of two), and where they are.
-    #[doc(alias = "torch.Tensor.nanmedian")]
-    #[track_caller]
-    pub fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> NanmedianResult {
-        expect(ops::nanmedian_dim(self, dim, keepdim)).into()
-    }
-
-    /// Medians over a dimension (the lower of two), and where they are.
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn nanmedian_dim_with(&self, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
-        expect(ops::nanmedian_dim(self, dim, o.keepdim)).into()
-    }
-
-    /// Quantiles of all elements, or over a dimension.
-    #[doc(alias = "torch.Tensor.nanquantile")]
-    #[track_caller]
-    pub fn nanquantile(&self, q: &Tensor) -> Tensor {
-        expect(ops::nanquantile(self, q, None, false, "linear"))
-    }
-
-    /// One quantile of all elements, or over a dimension.
-    #[doc(alias = "torch.Tensor.nanquantile")]
-    #[track_caller]
-    pub fn nanquantile_scalar(&self, q: f64) -> Tensor {
-        expect(ops::nanquantile_scalar(self, q, None, false, "linear"))
-    }
-
-    /// One quantile of all elements, or over a dimension.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn nanquantile_scalar_with(&self, q: f64, o: NanquantileScalarOptions) -> Tensor {
-        expect(ops::nanquantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
-    }
-
-    /// Quantiles of all elements, or over a dimension.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn nanquantile_with(&self, q: &Tensor, o: NanquantileOptions) -> Tensor {
-        expect(ops::nanquantile(self, q, o.dim, o.keepdim, &o.interpolation))
-    }
-
-    /// Sum of all elements but NaN, or over dimensions.
-    #[doc(alias = "torch.Tensor.nansum")]
-    #[track_caller]
-    pub fn nansum(&self) -> Tensor {
-        expect(ops::nansum(self, None, false, None))
-    }
-
-    /// Sum of all elements but NaN, or over dimensions.
-    #[doc(alias = "torch.Tensor.nansum")]
-    #[track_caller]
-    pub fn nansum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::nansum(self, Some(&*dim.into_dims()), keepdim, None))
-    }
-
-    /// Sum of all elements but NaN, or over dimensions.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn nansum_with(&self, o: NansumOptions) -> Tensor {
-        expect(ops::nansum(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    pub fn nan_to_num_with_(&self, o: NanToNumOptions) -> &Self {
+        expect(ops::nan_to_num_(self, o.nan, o.posinf, o.neginf));
+        self
     }
 
     /// `length` elements of a dimension from `start`.
@@ -875,6 +1669,23 @@ impl Tensor {
     #[track_caller]
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Tensor {
         expect(ops::narrow(self, dim, start, length))
+    }
+
+    /// Whether elements differ.
+    #[doc(alias = "torch.Tensor.ne")]
+    #[track_caller]
+    pub fn ne(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ne(self, &other))
+    }
+
+    /// Whether elements differ. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ne_")]
+    #[track_caller]
+    pub fn ne_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ne_(self, &other));
+        self
     }
 
     /// Negates every element.
@@ -907,26 +1718,38 @@ impl Tensor {
         self
     }
 
-    /// Vector norm of all elements, or over dimensions.
-    #[doc(alias = "torch.Tensor.norm")]
+    /// The next float after the input towards `other`.
+    #[doc(alias = "torch.Tensor.nextafter")]
     #[track_caller]
-    pub fn norm(&self) -> Tensor {
-        expect(ops::norm(self, Some(Scalar::Int(2)), None, false, None))
+    pub fn nextafter(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::nextafter(self, &other))
     }
 
-    /// Vector norm of all elements, or over dimensions.
-    #[doc(alias = "torch.Tensor.norm")]
+    /// The next float after the input towards `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.nextafter_")]
     #[track_caller]
-    pub fn norm_dim(&self, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::norm(self, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
+    pub fn nextafter_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::nextafter_(self, &other));
+        self
     }
 
-    /// Vector norm of all elements, or over dimensions.
-    ///
-    /// With all keyword arguments.
+    /// Whether elements differ.
+    #[doc(alias = "torch.Tensor.not_equal")]
     #[track_caller]
-    pub fn norm_with(&self, o: NormOptions) -> Tensor {
-        expect(ops::norm(self, o.p, o.dim.as_deref(), o.keepdim, o.dtype))
+    pub fn not_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ne(self, &other))
+    }
+
+    /// Whether elements differ. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.not_equal_")]
+    #[track_caller]
+    pub fn not_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ne_(self, &other));
+        self
     }
 
     /// Reorders the dimensions.
@@ -936,64 +1759,97 @@ impl Tensor {
         expect(ops::permute(self, &dims.into_dims()))
     }
 
-    /// Product of all elements.
-    #[doc(alias = "torch.Tensor.prod")]
+    /// The input itself; booleans are refused.
+    #[doc(alias = "torch.Tensor.positive")]
     #[track_caller]
-    pub fn prod(&self) -> Tensor {
-        expect(ops::prod(self, None))
+    pub fn positive(&self) -> Tensor {
+        expect(ops::positive(self))
     }
 
-    /// Product over a dimension.
-    #[doc(alias = "torch.Tensor.prod")]
+    /// The input to the power `exponent`.
+    #[doc(alias = "torch.Tensor.pow")]
     #[track_caller]
-    pub fn prod_dim(&self, dim: i64, keepdim: bool) -> Tensor {
-        expect(ops::prod_dim(self, dim, keepdim, None))
+    pub fn pow(&self, exponent: impl Operand) -> Tensor {
+        let exponent = expect(exponent.operand());
+        expect(ops::pow(self, &exponent))
     }
 
-    /// Product over a dimension.
-    ///
-    /// With all keyword arguments.
+    /// The input to the power `exponent`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.pow_")]
     #[track_caller]
-    pub fn prod_dim_with(&self, dim: i64, o: ProdDimOptions) -> Tensor {
-        expect(ops::prod_dim(self, dim, o.keepdim, o.dtype))
+    pub fn pow_(&self, exponent: impl Operand) -> &Self {
+        let exponent = expect(exponent.operand());
+        expect(ops::pow_(self, &exponent));
+        self
     }
 
-    /// Product of all elements.
-    ///
-    /// With all keyword arguments.
+    /// Radians to degrees.
+    #[doc(alias = "torch.Tensor.rad2deg")]
     #[track_caller]
-    pub fn prod_with(&self, o: ProdOptions) -> Tensor {
-        expect(ops::prod(self, o.dtype))
+    pub fn rad2deg(&self) -> Tensor {
+        expect(ops::rad2deg(self))
     }
 
-    /// Quantiles of all elements, or over a dimension.
-    #[doc(alias = "torch.Tensor.quantile")]
+    /// Radians to degrees. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.rad2deg_")]
     #[track_caller]
-    pub fn quantile(&self, q: &Tensor) -> Tensor {
-        expect(ops::quantile(self, q, None, false, "linear"))
+    pub fn rad2deg_(&self) -> &Self {
+        expect(ops::rad2deg_(self));
+        self
     }
 
-    /// One quantile of all elements, or over a dimension.
-    #[doc(alias = "torch.Tensor.quantile")]
+    /// Real part as a view; a real tensor is returned as it is.
+    #[doc(alias = "torch.Tensor.real")]
     #[track_caller]
-    pub fn quantile_scalar(&self, q: f64) -> Tensor {
-        expect(ops::quantile_scalar(self, q, None, false, "linear"))
+    pub fn real(&self) -> Tensor {
+        expect(ops::real(self))
     }
 
-    /// One quantile of all elements, or over a dimension.
-    ///
-    /// With all keyword arguments.
+    /// `1 / x`.
+    #[doc(alias = "torch.Tensor.reciprocal")]
     #[track_caller]
-    pub fn quantile_scalar_with(&self, q: f64, o: QuantileScalarOptions) -> Tensor {
-        expect(ops::quantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    pub fn reciprocal(&self) -> Tensor {
+        expect(ops::reciprocal(self))
     }
 
-    /// Quantiles of all elements, or over a dimension.
-    ///
-    /// With all keyword arguments.
+    /// `1 / x`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.reciprocal_")]
     #[track_caller]
-    pub fn quantile_with(&self, q: &Tensor, o: QuantileOptions) -> Tensor {
-        expect(ops::quantile(self, q, o.dim, o.keepdim, &o.interpolation))
+    pub fn reciprocal_(&self) -> &Self {
+        expect(ops::reciprocal_(self));
+        self
+    }
+
+    /// `max(x, 0)`.
+    #[doc(alias = "torch.Tensor.relu")]
+    #[track_caller]
+    pub fn relu(&self) -> Tensor {
+        expect(ops::relu(self))
+    }
+
+    /// `max(x, 0)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.relu_")]
+    #[track_caller]
+    pub fn relu_(&self) -> &Self {
+        expect(ops::relu_(self));
+        self
+    }
+
+    /// Remainder with the sign of the divisor, as Python's `%`.
+    #[doc(alias = "torch.Tensor.remainder")]
+    #[track_caller]
+    pub fn remainder(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::remainder(self, &other))
+    }
+
+    /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.remainder_")]
+    #[track_caller]
+    pub fn remainder_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::remainder_(self, &other));
+        self
     }
 
     /// The same elements in another shape: a view where possible, else a copy.
@@ -1017,6 +1873,53 @@ impl Tensor {
         expect(ops::resolve_neg(self))
     }
 
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
+    #[doc(alias = "torch.Tensor.round")]
+    #[track_caller]
+    pub fn round(&self) -> Tensor {
+        expect(ops::round(self, 0))
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.round_")]
+    #[track_caller]
+    pub fn round_(&self) -> &Self {
+        expect(ops::round_(self, 0));
+        self
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn round_with(&self, o: RoundOptions) -> Tensor {
+        expect(ops::round(self, o.decimals))
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn round_with_(&self, o: RoundOptions) -> &Self {
+        expect(ops::round_(self, o.decimals));
+        self
+    }
+
+    /// `1 / sqrt(x)`.
+    #[doc(alias = "torch.Tensor.rsqrt")]
+    #[track_caller]
+    pub fn rsqrt(&self) -> Tensor {
+        expect(ops::rsqrt(self))
+    }
+
+    /// `1 / sqrt(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.rsqrt_")]
+    #[track_caller]
+    pub fn rsqrt_(&self) -> &Self {
+        expect(ops::rsqrt_(self));
+        self
+    }
+
     /// One slice along a dimension, which is removed.
     #[doc(alias = "torch.Tensor.select")]
     #[track_caller]
@@ -1024,49 +1927,101 @@ impl Tensor {
         expect(ops::select(self, dim, index))
     }
 
-    /// Exponentials over their sum, along a dimension.
-    #[doc(alias = "torch.Tensor.softmax")]
+    /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+    #[doc(alias = "torch.Tensor.sgn")]
     #[track_caller]
-    pub fn softmax(&self, dim: i64) -> Tensor {
-        expect(ops::softmax(self, dim, None))
+    pub fn sgn(&self) -> Tensor {
+        expect(ops::sgn(self))
     }
 
-    /// Exponentials over their sum, along a dimension.
-    ///
-    /// With all keyword arguments.
+    /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sgn_")]
     #[track_caller]
-    pub fn softmax_with(&self, dim: i64, o: SoftmaxOptions) -> Tensor {
-        expect(ops::softmax(self, dim, o.dtype))
+    pub fn sgn_(&self) -> &Self {
+        expect(ops::sgn_(self));
+        self
     }
 
-    /// Sorted elements along a dimension, and where they come from.
-    #[doc(alias = "torch.Tensor.sort")]
+    /// `1 / (1 + exp(-x))`.
+    #[doc(alias = "torch.Tensor.sigmoid")]
     #[track_caller]
-    pub fn sort(&self, dim: i64, descending: bool) -> SortResult {
-        expect(ops::sort(self, dim, descending)).into()
+    pub fn sigmoid(&self) -> Tensor {
+        expect(ops::sigmoid(self))
     }
 
-    /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
-    #[doc(alias = "torch.Tensor.sort")]
+    /// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sigmoid_")]
     #[track_caller]
-    pub fn sort_stable(&self, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
-        expect(ops::sort_stable(self, stable, dim, descending)).into()
+    pub fn sigmoid_(&self) -> &Self {
+        expect(ops::sigmoid_(self));
+        self
     }
 
-    /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
-    ///
-    /// With all keyword arguments.
+    /// Sign: -1, 0 or 1; 0 for NaN.
+    #[doc(alias = "torch.Tensor.sign")]
     #[track_caller]
-    pub fn sort_stable_with(&self, stable: Option<bool>, o: SortStableOptions) -> SortResult {
-        expect(ops::sort_stable(self, stable, o.dim, o.descending)).into()
+    pub fn sign(&self) -> Tensor {
+        expect(ops::sign(self))
     }
 
-    /// Sorted elements along a dimension, and where they come from.
-    ///
-    /// With all keyword arguments.
+    /// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sign_")]
     #[track_caller]
-    pub fn sort_with(&self, o: SortOptions) -> SortResult {
-        expect(ops::sort(self, o.dim, o.descending)).into()
+    pub fn sign_(&self) -> &Self {
+        expect(ops::sign_(self));
+        self
+    }
+
+    /// Whether the sign bit is set; so for -0.0.
+    #[doc(alias = "torch.Tensor.signbit")]
+    #[track_caller]
+    pub fn signbit(&self) -> Tensor {
+        expect(ops::signbit(self))
+    }
+
+    /// Sine.
+    #[doc(alias = "torch.Tensor.sin")]
+    #[track_caller]
+    pub fn sin(&self) -> Tensor {
+        expect(ops::sin(self))
+    }
+
+    /// Sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sin_")]
+    #[track_caller]
+    pub fn sin_(&self) -> &Self {
+        expect(ops::sin_(self));
+        self
+    }
+
+    /// `sin(pi x) / (pi x)`, 1 at 0.
+    #[doc(alias = "torch.Tensor.sinc")]
+    #[track_caller]
+    pub fn sinc(&self) -> Tensor {
+        expect(ops::sinc(self))
+    }
+
+    /// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sinc_")]
+    #[track_caller]
+    pub fn sinc_(&self) -> &Self {
+        expect(ops::sinc_(self));
+        self
+    }
+
+    /// Hyperbolic sine.
+    #[doc(alias = "torch.Tensor.sinh")]
+    #[track_caller]
+    pub fn sinh(&self) -> Tensor {
+        expect(ops::sinh(self))
+    }
+
+    /// Hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sinh_")]
+    #[track_caller]
+    pub fn sinh_(&self) -> &Self {
+        expect(ops::sinh_(self));
+        self
     }
 
     /// Chunks of `split_size` along a dimension.
@@ -1114,6 +2069,36 @@ impl Tensor {
         expect(ops::split_with_sizes(self, &split_sizes.into_dims(), o.dim))
     }
 
+    /// Square root.
+    #[doc(alias = "torch.Tensor.sqrt")]
+    #[track_caller]
+    pub fn sqrt(&self) -> Tensor {
+        expect(ops::sqrt(self))
+    }
+
+    /// Square root. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sqrt_")]
+    #[track_caller]
+    pub fn sqrt_(&self) -> &Self {
+        expect(ops::sqrt_(self));
+        self
+    }
+
+    /// `x * x`.
+    #[doc(alias = "torch.Tensor.square")]
+    #[track_caller]
+    pub fn square(&self) -> Tensor {
+        expect(ops::square(self))
+    }
+
+    /// `x * x`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.square_")]
+    #[track_caller]
+    pub fn square_(&self) -> &Self {
+        expect(ops::square_(self));
+        self
+    }
+
     /// Removes all dimensions of size 1.
     #[doc(alias = "torch.Tensor.squeeze")]
     #[track_caller]
@@ -1133,28 +2118,6 @@ impl Tensor {
     #[track_caller]
     pub fn squeeze_dims(&self, dim: impl IntoDims) -> Tensor {
         expect(ops::squeeze_dims(self, &dim.into_dims()))
-    }
-
-    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-    #[doc(alias = "torch.Tensor.std")]
-    #[track_caller]
-    pub fn std(&self) -> Tensor {
-        expect(ops::std(self, None, None, false))
-    }
-
-    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-    #[doc(alias = "torch.Tensor.std")]
-    #[track_caller]
-    pub fn std_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::std(self, Some(&*dim.into_dims()), None, keepdim))
-    }
-
-    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn std_with(&self, o: StdOptions) -> Tensor {
-        expect(ops::std(self, o.dim.as_deref(), o.correction, o.keepdim))
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
@@ -1229,28 +2192,27 @@ impl Tensor {
         self
     }
 
-    /// Sum of all elements, or over dimensions; integers and bools give int64.
+    /// Sum of all elements, or over dimensions.
+    ///
+    /// Integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum(&self) -> Tensor {
         expect(ops::sum(self, None, false, None))
     }
 
-    /// Sum of all elements, or over dimensions; integers and bools give int64.
+    /// Sum of all elements, or over dimensions.
+    ///
+    /// Integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
         expect(ops::sum(self, Some(&*dim.into_dims()), keepdim, None))
     }
 
-    /// Sums over the dimensions that broadcasting from `size` added or expanded.
-    #[doc(alias = "torch.Tensor.sum_to_size")]
-    #[track_caller]
-    pub fn sum_to_size(&self, size: impl IntoDims) -> Tensor {
-        expect(ops::sum_to_size(self, &size.into_dims()))
-    }
-
-    /// Sum of all elements, or over dimensions; integers and bools give int64.
+    /// Sum of all elements, or over dimensions.
+    ///
+    /// Integers and bools give int64.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1265,19 +2227,34 @@ impl Tensor {
         expect(ops::t(self))
     }
 
-    /// The k largest (or smallest) elements along a dimension, and where they are.
-    #[doc(alias = "torch.Tensor.topk")]
+    /// Tangent.
+    #[doc(alias = "torch.Tensor.tan")]
     #[track_caller]
-    pub fn topk(&self, k: i64, dim: i64) -> TopkResult {
-        expect(ops::topk(self, k, dim, true, true)).into()
+    pub fn tan(&self) -> Tensor {
+        expect(ops::tan(self))
     }
 
-    /// The k largest (or smallest) elements along a dimension, and where they are.
-    ///
-    /// With all keyword arguments.
+    /// Tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tan_")]
     #[track_caller]
-    pub fn topk_with(&self, k: i64, o: TopkOptions) -> TopkResult {
-        expect(ops::topk(self, k, o.dim, o.largest, o.sorted)).into()
+    pub fn tan_(&self) -> &Self {
+        expect(ops::tan_(self));
+        self
+    }
+
+    /// Hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.tanh")]
+    #[track_caller]
+    pub fn tanh(&self) -> Tensor {
+        expect(ops::tanh(self))
+    }
+
+    /// Hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tanh_")]
+    #[track_caller]
+    pub fn tanh_(&self) -> &Self {
+        expect(ops::tanh_(self));
+        self
     }
 
     /// Swaps two dimensions.
@@ -1301,6 +2278,21 @@ impl Tensor {
     pub fn true_divide_(&self, other: impl Operand) -> &Self {
         let other = expect(other.operand());
         expect(ops::div_(self, &other));
+        self
+    }
+
+    /// Rounds towards zero.
+    #[doc(alias = "torch.Tensor.trunc")]
+    #[track_caller]
+    pub fn trunc(&self) -> Tensor {
+        expect(ops::trunc(self))
+    }
+
+    /// Rounds towards zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.trunc_")]
+    #[track_caller]
+    pub fn trunc_(&self) -> &Self {
+        expect(ops::trunc_(self));
         self
     }
 
@@ -1331,28 +2323,6 @@ impl Tensor {
     #[track_caller]
     pub fn unsqueeze(&self, dim: i64) -> Tensor {
         expect(ops::unsqueeze(self, dim))
-    }
-
-    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-    #[doc(alias = "torch.Tensor.var")]
-    #[track_caller]
-    pub fn var(&self) -> Tensor {
-        expect(ops::var(self, None, None, false))
-    }
-
-    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-    #[doc(alias = "torch.Tensor.var")]
-    #[track_caller]
-    pub fn var_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
-        expect(ops::var(self, Some(&*dim.into_dims()), None, keepdim))
-    }
-
-    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn var_with(&self, o: VarOptions) -> Tensor {
-        expect(ops::var(self, o.dim.as_deref(), o.correction, o.keepdim))
     }
 
     /// The same elements in another shape, without a copy.
@@ -1389,6 +2359,23 @@ impl Tensor {
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Tensor {
         let other = expect(other.operand());
         expect(ops::where_(condition, self, &other))
+    }
+
+    /// `x log(y)`, 0 where x is 0 unless y is NaN.
+    #[doc(alias = "torch.Tensor.xlogy")]
+    #[track_caller]
+    pub fn xlogy(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::xlogy(self, &other))
+    }
+
+    /// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.xlogy_")]
+    #[track_caller]
+    pub fn xlogy_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::xlogy_(self, &other));
+        self
     }
 
     /// Sets every element to zero.

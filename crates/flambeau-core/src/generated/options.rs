@@ -5,6 +5,74 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Keyword arguments of `torch.isclose`.
+#[derive(Clone, Debug)]
+pub struct IscloseOptions {
+    pub(super) rtol: f64,
+    pub(super) atol: f64,
+    pub(super) equal_nan: bool,
+}
+impl Default for IscloseOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IscloseOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IscloseOptions { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+    }
+    /// Sets `rtol` (default `1e-5`).
+    pub fn rtol(mut self, rtol: f64) -> Self {
+        self.rtol = rtol;
+        self
+    }
+    /// Sets `atol` (default `1e-8`).
+    pub fn atol(mut self, atol: f64) -> Self {
+        self.atol = atol;
+        self
+    }
+    /// Sets `equal_nan` (default `false`).
+    pub fn equal_nan(mut self, equal_nan: bool) -> Self {
+        self.equal_nan = equal_nan;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.allclose`.
+#[derive(Clone, Debug)]
+pub struct AllcloseOptions {
+    pub(super) rtol: f64,
+    pub(super) atol: f64,
+    pub(super) equal_nan: bool,
+}
+impl Default for AllcloseOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AllcloseOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AllcloseOptions { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+    }
+    /// Sets `rtol` (default `1e-5`).
+    pub fn rtol(mut self, rtol: f64) -> Self {
+        self.rtol = rtol;
+        self
+    }
+    /// Sets `atol` (default `1e-8`).
+    pub fn atol(mut self, atol: f64) -> Self {
+        self.atol = atol;
+        self
+    }
+    /// Sets `equal_nan` (default `false`).
+    pub fn equal_nan(mut self, equal_nan: bool) -> Self {
+        self.equal_nan = equal_nan;
+        self
+    }
+}
+
 /// Keyword arguments of `Tensor.copy_`.
 #[derive(Clone, Debug)]
 pub struct CopyInplaceOptions {
@@ -93,6 +161,128 @@ impl SubOptions {
     }
 }
 
+/// Keyword arguments of `torch.rsub`.
+#[derive(Clone, Debug)]
+pub struct RsubOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for RsubOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RsubOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RsubOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampOptions {
+    pub(super) min: Option<Scalar>,
+    pub(super) max: Option<Scalar>,
+}
+impl Default for ClampOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
+        self.min = Some(min.into());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
+        self.max = Some(max.into());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampTensorOptions {
+    pub(super) min: Option<Tensor>,
+    pub(super) max: Option<Tensor>,
+}
+impl Default for ClampTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampTensorOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: &Tensor) -> Self {
+        self.min = Some(min.clone());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: &Tensor) -> Self {
+        self.max = Some(max.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addcmul`.
+#[derive(Clone, Debug)]
+pub struct AddcmulOptions {
+    pub(super) value: Scalar,
+}
+impl Default for AddcmulOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddcmulOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddcmulOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addcdiv`.
+#[derive(Clone, Debug)]
+pub struct AddcdivOptions {
+    pub(super) value: Scalar,
+}
+impl Default for AddcdivOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddcdivOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddcdivOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.nn.functional.softplus`.
 #[derive(Clone, Debug)]
 pub struct SoftplusOptions {
@@ -155,294 +345,6 @@ impl SumOptions {
     }
 }
 
-/// Keyword arguments of `torch.nansum`.
-#[derive(Clone, Debug)]
-pub struct NansumOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) keepdim: bool,
-    pub(super) dtype: Option<DType>,
-}
-impl Default for NansumOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl NansumOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        NansumOptions { dim: None, keepdim: false, dtype: None }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.prod`.
-#[derive(Clone, Debug)]
-pub struct ProdOptions {
-    pub(super) dtype: Option<DType>,
-}
-impl Default for ProdOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ProdOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ProdOptions { dtype: None }
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.prod`.
-#[derive(Clone, Debug)]
-pub struct ProdDimOptions {
-    pub(super) keepdim: bool,
-    pub(super) dtype: Option<DType>,
-}
-impl Default for ProdDimOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ProdDimOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ProdDimOptions { keepdim: false, dtype: None }
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.mean`.
-#[derive(Clone, Debug)]
-pub struct MeanOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) keepdim: bool,
-    pub(super) dtype: Option<DType>,
-}
-impl Default for MeanOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl MeanOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        MeanOptions { dim: None, keepdim: false, dtype: None }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.nanmean`.
-#[derive(Clone, Debug)]
-pub struct NanmeanOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) keepdim: bool,
-    pub(super) dtype: Option<DType>,
-}
-impl Default for NanmeanOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl NanmeanOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        NanmeanOptions { dim: None, keepdim: false, dtype: None }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.var`.
-#[derive(Clone, Debug)]
-pub struct VarOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) correction: Option<Scalar>,
-    pub(super) keepdim: bool,
-}
-impl Default for VarOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl VarOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        VarOptions { dim: None, correction: None, keepdim: false }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `correction` (default `None`).
-    pub fn correction(mut self, correction: impl Into<Scalar>) -> Self {
-        self.correction = Some(correction.into());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.var_mean`.
-#[derive(Clone, Debug)]
-pub struct VarMeanOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) correction: Option<Scalar>,
-    pub(super) keepdim: bool,
-}
-impl Default for VarMeanOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl VarMeanOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        VarMeanOptions { dim: None, correction: None, keepdim: false }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `correction` (default `None`).
-    pub fn correction(mut self, correction: impl Into<Scalar>) -> Self {
-        self.correction = Some(correction.into());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.std`.
-#[derive(Clone, Debug)]
-pub struct StdOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) correction: Option<Scalar>,
-    pub(super) keepdim: bool,
-}
-impl Default for StdOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl StdOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        StdOptions { dim: None, correction: None, keepdim: false }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `correction` (default `None`).
-    pub fn correction(mut self, correction: impl Into<Scalar>) -> Self {
-        self.correction = Some(correction.into());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.std_mean`.
-#[derive(Clone, Debug)]
-pub struct StdMeanOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) correction: Option<Scalar>,
-    pub(super) keepdim: bool,
-}
-impl Default for StdMeanOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl StdMeanOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        StdMeanOptions { dim: None, correction: None, keepdim: false }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `correction` (default `None`).
-    pub fn correction(mut self, correction: impl Into<Scalar>) -> Self {
-        self.correction = Some(correction.into());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
 /// Keyword arguments of `torch.max`.
 #[derive(Clone, Debug)]
 pub struct MaxDimOptions {
@@ -457,34 +359,6 @@ impl MaxDimOptions {
     /// The documented defaults.
     pub fn new() -> Self {
         MaxDimOptions { keepdim: false }
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.amax`.
-#[derive(Clone, Debug)]
-pub struct AmaxOptions {
-    pub(super) dim: Vec<i64>,
-    pub(super) keepdim: bool,
-}
-impl Default for AmaxOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AmaxOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AmaxOptions { dim: vec![], keepdim: false }
-    }
-    /// Sets `dim` (default `[]`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = dim.into_dims().to_vec();
-        self
     }
     /// Sets `keepdim` (default `false`).
     pub fn keepdim(mut self, keepdim: bool) -> Self {
@@ -521,1056 +395,58 @@ impl ArgmaxOptions {
     }
 }
 
-/// Keyword arguments of `torch.min`.
+/// Keyword arguments of `torch.round`.
 #[derive(Clone, Debug)]
-pub struct MinDimOptions {
-    pub(super) keepdim: bool,
+pub struct RoundOptions {
+    pub(super) decimals: i64,
 }
-impl Default for MinDimOptions {
+impl Default for RoundOptions {
     fn default() -> Self {
         Self::new()
     }
 }
-impl MinDimOptions {
+impl RoundOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        MinDimOptions { keepdim: false }
+        RoundOptions { decimals: 0 }
     }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
+    /// Sets `decimals` (default `0`).
+    pub fn decimals(mut self, decimals: i64) -> Self {
+        self.decimals = decimals;
         self
     }
 }
 
-/// Keyword arguments of `torch.amin`.
+/// Keyword arguments of `torch.nan_to_num`.
 #[derive(Clone, Debug)]
-pub struct AminOptions {
-    pub(super) dim: Vec<i64>,
-    pub(super) keepdim: bool,
+pub struct NanToNumOptions {
+    pub(super) nan: Option<f64>,
+    pub(super) posinf: Option<f64>,
+    pub(super) neginf: Option<f64>,
 }
-impl Default for AminOptions {
+impl Default for NanToNumOptions {
     fn default() -> Self {
         Self::new()
     }
 }
-impl AminOptions {
+impl NanToNumOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        AminOptions { dim: vec![], keepdim: false }
+        NanToNumOptions { nan: None, posinf: None, neginf: None }
     }
-    /// Sets `dim` (default `[]`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = dim.into_dims().to_vec();
+    /// Sets `nan` (default `None`).
+    pub fn nan(mut self, nan: f64) -> Self {
+        self.nan = Some(nan);
         self
     }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
+    /// Sets `posinf` (default `None`).
+    pub fn posinf(mut self, posinf: f64) -> Self {
+        self.posinf = Some(posinf);
         self
     }
-}
-
-/// Keyword arguments of `torch.argmin`.
-#[derive(Clone, Debug)]
-pub struct ArgminOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) keepdim: bool,
-}
-impl Default for ArgminOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ArgminOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ArgminOptions { dim: None, keepdim: false }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.aminmax`.
-#[derive(Clone, Debug)]
-pub struct AminmaxOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) keepdim: bool,
-}
-impl Default for AminmaxOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AminmaxOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AminmaxOptions { dim: None, keepdim: false }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.all`.
-#[derive(Clone, Debug)]
-pub struct AllDimOptions {
-    pub(super) keepdim: bool,
-}
-impl Default for AllDimOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AllDimOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AllDimOptions { keepdim: false }
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.all`.
-#[derive(Clone, Debug)]
-pub struct AllDimsOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) keepdim: bool,
-}
-impl Default for AllDimsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AllDimsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AllDimsOptions { dim: None, keepdim: false }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.any`.
-#[derive(Clone, Debug)]
-pub struct AnyDimOptions {
-    pub(super) keepdim: bool,
-}
-impl Default for AnyDimOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AnyDimOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AnyDimOptions { keepdim: false }
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.any`.
-#[derive(Clone, Debug)]
-pub struct AnyDimsOptions {
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) keepdim: bool,
-}
-impl Default for AnyDimsOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl AnyDimsOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        AnyDimsOptions { dim: None, keepdim: false }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.count_nonzero`.
-#[derive(Clone, Debug)]
-pub struct CountNonzeroOptions {
-    pub(super) dim: Option<Vec<i64>>,
-}
-impl Default for CountNonzeroOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl CountNonzeroOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        CountNonzeroOptions { dim: None }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.median`.
-#[derive(Clone, Debug)]
-pub struct MedianDimOptions {
-    pub(super) keepdim: bool,
-}
-impl Default for MedianDimOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl MedianDimOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        MedianDimOptions { keepdim: false }
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.nanmedian`.
-#[derive(Clone, Debug)]
-pub struct NanmedianDimOptions {
-    pub(super) keepdim: bool,
-}
-impl Default for NanmedianDimOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl NanmedianDimOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        NanmedianDimOptions { keepdim: false }
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.mode`.
-#[derive(Clone, Debug)]
-pub struct ModeOptions {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-}
-impl Default for ModeOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ModeOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ModeOptions { dim: -1, keepdim: false }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.kthvalue`.
-#[derive(Clone, Debug)]
-pub struct KthvalueOptions {
-    pub(super) dim: i64,
-    pub(super) keepdim: bool,
-}
-impl Default for KthvalueOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl KthvalueOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        KthvalueOptions { dim: -1, keepdim: false }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.linalg.vector_norm`.
-#[derive(Clone, Debug)]
-pub struct LinalgVectorNormOptions {
-    pub(super) ord: Scalar,
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) keepdim: bool,
-    pub(super) dtype: Option<DType>,
-}
-impl Default for LinalgVectorNormOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl LinalgVectorNormOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        LinalgVectorNormOptions { ord: Scalar::Int(2), dim: None, keepdim: false, dtype: None }
-    }
-    /// Sets `ord` (default `2`).
-    pub fn ord(mut self, ord: impl Into<Scalar>) -> Self {
-        self.ord = ord.into();
-        self
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.norm`.
-#[derive(Clone, Debug)]
-pub struct NormOptions {
-    pub(super) p: Option<Scalar>,
-    pub(super) dim: Option<Vec<i64>>,
-    pub(super) keepdim: bool,
-    pub(super) dtype: Option<DType>,
-}
-impl Default for NormOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl NormOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        NormOptions { p: Some(Scalar::Int(2)), dim: None, keepdim: false, dtype: None }
-    }
-    /// Sets `p` (default `2`).
-    pub fn p(mut self, p: impl Into<Scalar>) -> Self {
-        self.p = Some(p.into());
-        self
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = Some(dim.into_dims().to_vec());
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.logsumexp`.
-#[derive(Clone, Debug)]
-pub struct LogsumexpOptions {
-    pub(super) keepdim: bool,
-}
-impl Default for LogsumexpOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl LogsumexpOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        LogsumexpOptions { keepdim: false }
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.quantile`.
-#[derive(Clone, Debug)]
-pub struct QuantileOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) keepdim: bool,
-    pub(super) interpolation: String,
-}
-impl Default for QuantileOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl QuantileOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        QuantileOptions { dim: None, keepdim: false, interpolation: "linear".to_string() }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `interpolation` (default `"linear"`).
-    pub fn interpolation(mut self, interpolation: &str) -> Self {
-        self.interpolation = interpolation.to_string();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.quantile`.
-#[derive(Clone, Debug)]
-pub struct QuantileScalarOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) keepdim: bool,
-    pub(super) interpolation: String,
-}
-impl Default for QuantileScalarOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl QuantileScalarOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        QuantileScalarOptions { dim: None, keepdim: false, interpolation: "linear".to_string() }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `interpolation` (default `"linear"`).
-    pub fn interpolation(mut self, interpolation: &str) -> Self {
-        self.interpolation = interpolation.to_string();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.nanquantile`.
-#[derive(Clone, Debug)]
-pub struct NanquantileOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) keepdim: bool,
-    pub(super) interpolation: String,
-}
-impl Default for NanquantileOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl NanquantileOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        NanquantileOptions { dim: None, keepdim: false, interpolation: "linear".to_string() }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `interpolation` (default `"linear"`).
-    pub fn interpolation(mut self, interpolation: &str) -> Self {
-        self.interpolation = interpolation.to_string();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.nanquantile`.
-#[derive(Clone, Debug)]
-pub struct NanquantileScalarOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) keepdim: bool,
-    pub(super) interpolation: String,
-}
-impl Default for NanquantileScalarOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl NanquantileScalarOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        NanquantileScalarOptions { dim: None, keepdim: false, interpolation: "linear".to_string() }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `keepdim` (default `false`).
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// Sets `interpolation` (default `"linear"`).
-    pub fn interpolation(mut self, interpolation: &str) -> Self {
-        self.interpolation = interpolation.to_string();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.cumsum`.
-#[derive(Clone, Debug)]
-pub struct CumsumOptions {
-    pub(super) dtype: Option<DType>,
-}
-impl Default for CumsumOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl CumsumOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        CumsumOptions { dtype: None }
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.cumprod`.
-#[derive(Clone, Debug)]
-pub struct CumprodOptions {
-    pub(super) dtype: Option<DType>,
-}
-impl Default for CumprodOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl CumprodOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        CumprodOptions { dtype: None }
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.trapezoid`.
-#[derive(Clone, Debug)]
-pub struct TrapezoidOptions {
-    pub(super) dx: Scalar,
-    pub(super) dim: i64,
-}
-impl Default for TrapezoidOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl TrapezoidOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        TrapezoidOptions { dx: Scalar::Int(1), dim: -1 }
-    }
-    /// Sets `dx` (default `1`).
-    pub fn dx(mut self, dx: impl Into<Scalar>) -> Self {
-        self.dx = dx.into();
-        self
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.cumulative_trapezoid`.
-#[derive(Clone, Debug)]
-pub struct CumulativeTrapezoidOptions {
-    pub(super) dx: Scalar,
-    pub(super) dim: i64,
-}
-impl Default for CumulativeTrapezoidOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl CumulativeTrapezoidOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        CumulativeTrapezoidOptions { dx: Scalar::Int(1), dim: -1 }
-    }
-    /// Sets `dx` (default `1`).
-    pub fn dx(mut self, dx: impl Into<Scalar>) -> Self {
-        self.dx = dx.into();
-        self
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.softmax`.
-#[derive(Clone, Debug)]
-pub struct SoftmaxOptions {
-    pub(super) dtype: Option<DType>,
-}
-impl Default for SoftmaxOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SoftmaxOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SoftmaxOptions { dtype: None }
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.log_softmax`.
-#[derive(Clone, Debug)]
-pub struct LogSoftmaxOptions {
-    pub(super) dtype: Option<DType>,
-}
-impl Default for LogSoftmaxOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl LogSoftmaxOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        LogSoftmaxOptions { dtype: None }
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.sort`.
-#[derive(Clone, Debug)]
-pub struct SortStableOptions {
-    pub(super) dim: i64,
-    pub(super) descending: bool,
-}
-impl Default for SortStableOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SortStableOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SortStableOptions { dim: -1, descending: false }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-    /// Sets `descending` (default `false`).
-    pub fn descending(mut self, descending: bool) -> Self {
-        self.descending = descending;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.sort`.
-#[derive(Clone, Debug)]
-pub struct SortOptions {
-    pub(super) dim: i64,
-    pub(super) descending: bool,
-}
-impl Default for SortOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SortOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SortOptions { dim: -1, descending: false }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-    /// Sets `descending` (default `false`).
-    pub fn descending(mut self, descending: bool) -> Self {
-        self.descending = descending;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.argsort`.
-#[derive(Clone, Debug)]
-pub struct ArgsortStableOptions {
-    pub(super) dim: i64,
-    pub(super) descending: bool,
-}
-impl Default for ArgsortStableOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ArgsortStableOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ArgsortStableOptions { dim: -1, descending: false }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-    /// Sets `descending` (default `false`).
-    pub fn descending(mut self, descending: bool) -> Self {
-        self.descending = descending;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.argsort`.
-#[derive(Clone, Debug)]
-pub struct ArgsortOptions {
-    pub(super) dim: i64,
-    pub(super) descending: bool,
-}
-impl Default for ArgsortOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ArgsortOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ArgsortOptions { dim: -1, descending: false }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-    /// Sets `descending` (default `false`).
-    pub fn descending(mut self, descending: bool) -> Self {
-        self.descending = descending;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.topk`.
-#[derive(Clone, Debug)]
-pub struct TopkOptions {
-    pub(super) dim: i64,
-    pub(super) largest: bool,
-    pub(super) sorted: bool,
-}
-impl Default for TopkOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl TopkOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        TopkOptions { dim: -1, largest: true, sorted: true }
-    }
-    /// Sets `dim` (default `-1`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = dim;
-        self
-    }
-    /// Sets `largest` (default `true`).
-    pub fn largest(mut self, largest: bool) -> Self {
-        self.largest = largest;
-        self
-    }
-    /// Sets `sorted` (default `true`).
-    pub fn sorted(mut self, sorted: bool) -> Self {
-        self.sorted = sorted;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.searchsorted`.
-#[derive(Clone, Debug)]
-pub struct SearchsortedOptions {
-    pub(super) out_int32: bool,
-    pub(super) right: bool,
-    pub(super) side: Option<String>,
-    pub(super) sorter: Option<Tensor>,
-}
-impl Default for SearchsortedOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SearchsortedOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SearchsortedOptions { out_int32: false, right: false, side: None, sorter: None }
-    }
-    /// Sets `out_int32` (default `false`).
-    pub fn out_int32(mut self, out_int32: bool) -> Self {
-        self.out_int32 = out_int32;
-        self
-    }
-    /// Sets `right` (default `false`).
-    pub fn right(mut self, right: bool) -> Self {
-        self.right = right;
-        self
-    }
-    /// Sets `side` (default `None`).
-    pub fn side(mut self, side: &str) -> Self {
-        self.side = Some(side.to_string());
-        self
-    }
-    /// Sets `sorter` (default `None`).
-    pub fn sorter(mut self, sorter: &Tensor) -> Self {
-        self.sorter = Some(sorter.clone());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.searchsorted`.
-#[derive(Clone, Debug)]
-pub struct SearchsortedScalarOptions {
-    pub(super) out_int32: bool,
-    pub(super) right: bool,
-    pub(super) side: Option<String>,
-    pub(super) sorter: Option<Tensor>,
-}
-impl Default for SearchsortedScalarOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SearchsortedScalarOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SearchsortedScalarOptions { out_int32: false, right: false, side: None, sorter: None }
-    }
-    /// Sets `out_int32` (default `false`).
-    pub fn out_int32(mut self, out_int32: bool) -> Self {
-        self.out_int32 = out_int32;
-        self
-    }
-    /// Sets `right` (default `false`).
-    pub fn right(mut self, right: bool) -> Self {
-        self.right = right;
-        self
-    }
-    /// Sets `side` (default `None`).
-    pub fn side(mut self, side: &str) -> Self {
-        self.side = Some(side.to_string());
-        self
-    }
-    /// Sets `sorter` (default `None`).
-    pub fn sorter(mut self, sorter: &Tensor) -> Self {
-        self.sorter = Some(sorter.clone());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.bucketize`.
-#[derive(Clone, Debug)]
-pub struct BucketizeOptions {
-    pub(super) out_int32: bool,
-    pub(super) right: bool,
-}
-impl Default for BucketizeOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl BucketizeOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        BucketizeOptions { out_int32: false, right: false }
-    }
-    /// Sets `out_int32` (default `false`).
-    pub fn out_int32(mut self, out_int32: bool) -> Self {
-        self.out_int32 = out_int32;
-        self
-    }
-    /// Sets `right` (default `false`).
-    pub fn right(mut self, right: bool) -> Self {
-        self.right = right;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.bucketize`.
-#[derive(Clone, Debug)]
-pub struct BucketizeScalarOptions {
-    pub(super) out_int32: bool,
-    pub(super) right: bool,
-}
-impl Default for BucketizeScalarOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl BucketizeScalarOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        BucketizeScalarOptions { out_int32: false, right: false }
-    }
-    /// Sets `out_int32` (default `false`).
-    pub fn out_int32(mut self, out_int32: bool) -> Self {
-        self.out_int32 = out_int32;
-        self
-    }
-    /// Sets `right` (default `false`).
-    pub fn right(mut self, right: bool) -> Self {
-        self.right = right;
-        self
-    }
-}
-
-/// Keyword arguments of `torch.histc`.
-#[derive(Clone, Debug)]
-pub struct HistcOptions {
-    pub(super) bins: i64,
-    pub(super) min: Scalar,
-    pub(super) max: Scalar,
-}
-impl Default for HistcOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl HistcOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        HistcOptions { bins: 100, min: Scalar::Int(0), max: Scalar::Int(0) }
-    }
-    /// Sets `bins` (default `100`).
-    pub fn bins(mut self, bins: i64) -> Self {
-        self.bins = bins;
-        self
-    }
-    /// Sets `min` (default `0`).
-    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
-        self.min = min.into();
-        self
-    }
-    /// Sets `max` (default `0`).
-    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
-        self.max = max.into();
-        self
-    }
-}
-
-/// Keyword arguments of `torch.bincount`.
-#[derive(Clone, Debug)]
-pub struct BincountOptions {
-    pub(super) weights: Option<Tensor>,
-    pub(super) minlength: i64,
-}
-impl Default for BincountOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl BincountOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        BincountOptions { weights: None, minlength: 0 }
-    }
-    /// Sets `weights` (default `None`).
-    pub fn weights(mut self, weights: &Tensor) -> Self {
-        self.weights = Some(weights.clone());
-        self
-    }
-    /// Sets `minlength` (default `0`).
-    pub fn minlength(mut self, minlength: i64) -> Self {
-        self.minlength = minlength;
+    /// Sets `neginf` (default `None`).
+    pub fn neginf(mut self, neginf: f64) -> Self {
+        self.neginf = Some(neginf);
         self
     }
 }

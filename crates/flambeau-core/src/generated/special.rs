@@ -5,92 +5,110 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
-/// Logarithm of softmax, without loss of precision.
-#[doc(alias = "torch.special.log_softmax")]
+/// 2 to the power of every element.
+#[doc(alias = "torch.special.exp2")]
 #[track_caller]
-pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::log_softmax(input, dim, None))
+pub fn exp2(input: &Tensor) -> Tensor {
+    expect(ops::exp2(input))
 }
 
-/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.log_softmax")]
+/// 2 to the power of every element. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.exp2")]
 #[track_caller]
-pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
-    expect(ops::log_softmax_out(input, dim, None, out));
+pub fn exp2_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::exp2_out(input, out));
 }
 
-/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.special.expit")]
+#[track_caller]
+pub fn expit(input: &Tensor) -> Tensor {
+    expect(ops::sigmoid(input))
+}
+
+/// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.expit")]
+#[track_caller]
+pub fn expit_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sigmoid_out(input, out));
+}
+
+/// `exp(x) - 1`, accurate near 0.
+#[doc(alias = "torch.special.expm1")]
+#[track_caller]
+pub fn expm1(input: &Tensor) -> Tensor {
+    expect(ops::expm1(input))
+}
+
+/// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.expm1")]
+#[track_caller]
+pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::expm1_out(input, out));
+}
+
+/// `log(1 + x)`, accurate near 0.
+#[doc(alias = "torch.special.log1p")]
+#[track_caller]
+pub fn log1p(input: &Tensor) -> Tensor {
+    expect(ops::log1p(input))
+}
+
+/// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.log1p")]
+#[track_caller]
+pub fn log1p_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log1p_out(input, out));
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even.
+#[doc(alias = "torch.special.round")]
+#[track_caller]
+pub fn round(input: &Tensor) -> Tensor {
+    expect(ops::round(input, 0))
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.round")]
+#[track_caller]
+pub fn round_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::round_out(input, 0, out));
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out: &mut Tensor) {
-    expect(ops::log_softmax_out(input, dim, o.dtype, out));
+pub fn round_out_with(input: &Tensor, o: RoundOptions, out: &mut Tensor) {
+    expect(ops::round_out(input, o.decimals, out));
 }
 
-/// Logarithm of softmax, without loss of precision.
+/// Rounds to the nearest integer, or to `decimals` places, halves to even.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
-    expect(ops::log_softmax(input, dim, o.dtype))
+pub fn round_with(input: &Tensor, o: RoundOptions) -> Tensor {
+    expect(ops::round(input, o.decimals))
 }
 
-/// Logarithm of the sum of exponentials over dimensions, without overflow.
-#[doc(alias = "torch.special.logsumexp")]
+/// `sin(pi x) / (pi x)`, 1 at 0.
+#[doc(alias = "torch.special.sinc")]
 #[track_caller]
-pub fn logsumexp(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
-    expect(ops::logsumexp(input, &dim.into_dims(), keepdim))
+pub fn sinc(input: &Tensor) -> Tensor {
+    expect(ops::sinc(input))
 }
 
-/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.logsumexp")]
+/// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.sinc")]
 #[track_caller]
-pub fn logsumexp_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
-    expect(ops::logsumexp_out(input, &dim.into_dims(), keepdim, out));
+pub fn sinc_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sinc_out(input, out));
 }
 
-/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
+/// `x log(y)`, 0 where x is 0 unless y is NaN.
+#[doc(alias = "torch.special.xlogy")]
 #[track_caller]
-pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions, out: &mut Tensor) {
-    expect(ops::logsumexp_out(input, &dim.into_dims(), o.keepdim, out));
-}
-
-/// Logarithm of the sum of exponentials over dimensions, without overflow.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
-    expect(ops::logsumexp(input, &dim.into_dims(), o.keepdim))
-}
-
-/// Exponentials over their sum, along a dimension.
-#[doc(alias = "torch.special.softmax")]
-#[track_caller]
-pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::softmax(input, dim, None))
-}
-
-/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.softmax")]
-#[track_caller]
-pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
-    expect(ops::softmax_out(input, dim, None, out));
-}
-
-/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut Tensor) {
-    expect(ops::softmax_out(input, dim, o.dtype, out));
-}
-
-/// Exponentials over their sum, along a dimension.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
-    expect(ops::softmax(input, dim, o.dtype))
+pub fn xlogy(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::xlogy(input, &other))
 }

@@ -3,6 +3,7 @@
 
 pub use crate::generated::ops::*;
 
+pub(crate) mod comparison;
 pub(crate) mod copy;
 pub(crate) mod creation;
 pub(crate) mod pointwise;
@@ -10,4 +11,5 @@ pub(crate) mod reduction;
 pub(crate) mod scan;
 pub(crate) mod softmax;
 pub(crate) mod sorting;
+pub(crate) mod unary;
 pub(crate) mod views;
