@@ -9,3 +9,7 @@ pub mod softmax;
 pub mod sorting;
 pub mod unary;
 pub mod views;
+pub mod blas;
+pub mod einsum;
+pub mod joining;
+pub mod random;

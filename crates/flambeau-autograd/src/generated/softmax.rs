@@ -5,6 +5,7 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
 use super::{no_forward, ok};
+use crate::derivatives::softmax::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};

@@ -5,6 +5,34 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
+/// Matrix product, broadcast over batches; vectors and matrices mixed.
+#[doc(alias = "torch.linalg.matmul")]
+#[track_caller]
+pub fn matmul(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::matmul(input, other))
+}
+
+/// Matrix product, broadcast over batches; vectors and matrices mixed. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.matmul")]
+#[track_caller]
+pub fn matmul_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::matmul_out(input, other, out));
+}
+
+/// A square matrix to an integer power.
+#[doc(alias = "torch.linalg.matrix_power")]
+#[track_caller]
+pub fn matrix_power(input: &Tensor, n: i64) -> Tensor {
+    expect(ops::matrix_power(input, n))
+}
+
+/// A square matrix to an integer power. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.matrix_power")]
+#[track_caller]
+pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
+    expect(ops::matrix_power_out(input, n, out));
+}
+
 /// Vector norm of all elements, or over dimensions.
 #[doc(alias = "torch.linalg.vector_norm")]
 #[track_caller]

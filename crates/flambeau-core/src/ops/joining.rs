@@ -657,3 +657,12 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
     }
     Ok(out)
 }
+
+/// `swapaxes`
+pub fn swapaxes(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
+    ops::transpose(self_, axis0, axis1)
+}
+/// `swapdims`
+pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    ops::transpose(self_, dim0, dim1)
+}

@@ -13,3 +13,7 @@ pub(crate) mod softmax;
 pub(crate) mod sorting;
 pub(crate) mod unary;
 pub(crate) mod views;
+pub(crate) mod blas;
+pub(crate) mod einsum;
+pub(crate) mod joining;
+pub(crate) mod random;
