@@ -41,6 +41,10 @@ pub enum Value {
     List(Vec<Value>),
     /// A tuple.
     Tuple(Vec<Value>),
+    /// Python's `slice(start, stop, step)`.
+    Slice(Option<i64>, Option<i64>, Option<i64>),
+    /// Python's `...`.
+    Ellipsis,
 }
 
 impl Value {
@@ -61,6 +65,8 @@ impl Value {
             Value::Generator(_) => "torch._C.Generator",
             Value::List(_) => "list",
             Value::Tuple(_) => "tuple",
+            Value::Slice(..) => "slice",
+            Value::Ellipsis => "ellipsis",
         }
     }
     /// Keys of all tensors in the value.

@@ -4,6 +4,7 @@
 
 pub mod copy;
 pub mod creation;
+pub mod indexing;
 pub mod pointwise;
 pub mod reduction;
 pub mod views;
@@ -12,6 +13,7 @@ pub mod views;
 pub fn fill() {
     copy::fill();
     creation::fill();
+    indexing::fill();
     pointwise::fill();
     reduction::fill();
     views::fill();

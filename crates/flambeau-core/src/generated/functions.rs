@@ -91,6 +91,13 @@ pub fn argmax_with(input: &Tensor, o: ArgmaxOptions) -> Tensor {
     expect(ops::argmax(input, o.dim, o.keepdim))
 }
 
+/// Coordinates of the elements that are not zero, one row each.
+#[doc(alias = "torch.argwhere")]
+#[track_caller]
+pub fn argwhere(input: &Tensor) -> Tensor {
+    expect(ops::argwhere(input))
+}
+
 /// A view with any sizes, strides and offset.
 #[doc(alias = "torch.as_strided")]
 #[track_caller]
@@ -130,6 +137,21 @@ pub fn detach(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn diagonal(input: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor {
     expect(ops::diagonal(input, offset, dim1, dim2))
+}
+
+/// A copy with the diagonal of two dimensions replaced by `src`.
+#[doc(alias = "torch.diagonal_scatter")]
+#[track_caller]
+pub fn diagonal_scatter(input: &Tensor, src: &Tensor) -> Tensor {
+    expect(ops::diagonal_scatter(input, src, 0, 0, 1))
+}
+
+/// A copy with the diagonal of two dimensions replaced by `src`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diagonal_scatter_with(input: &Tensor, src: &Tensor, o: DiagonalScatterOptions) -> Tensor {
+    expect(ops::diagonal_scatter(input, src, o.offset, o.dim1, o.dim2))
 }
 
 /// The diagonal of two dimensions, as the last dimension.
@@ -340,6 +362,228 @@ pub fn full_with(
     ))
 }
 
+/// Elements along a dimension at `index`, which has as many dimensions as the input.
+#[doc(alias = "torch.gather")]
+#[track_caller]
+pub fn gather(input: &Tensor, dim: i64, index: &Tensor) -> Tensor {
+    expect(ops::gather(input, dim, index, false))
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gather")]
+#[track_caller]
+pub fn gather_out(input: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) {
+    expect(ops::gather_out(input, dim, index, false, out));
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gather_out_with(input: &Tensor, dim: i64, index: &Tensor, o: GatherOptions, out: &mut Tensor) {
+    expect(ops::gather_out(input, dim, index, o.sparse_grad, out));
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gather_with(input: &Tensor, dim: i64, index: &Tensor, o: GatherOptions) -> Tensor {
+    expect(ops::gather(input, dim, index, o.sparse_grad))
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+#[doc(alias = "torch.index_add")]
+#[track_caller]
+pub fn index_add(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
+    expect(ops::index_add(input, dim, index, source, Scalar::Int(1)))
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_add")]
+#[track_caller]
+pub fn index_add_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, out: &mut Tensor) {
+    expect(ops::index_add_out(input, dim, index, source, Scalar::Int(1), out));
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_add_out_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    o: IndexAddOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::index_add_out(input, dim, index, source, o.alpha, out));
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_add_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    o: IndexAddOptions,
+) -> Tensor {
+    expect(ops::index_add(input, dim, index, source, o.alpha))
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`.
+#[doc(alias = "torch.index_copy")]
+#[track_caller]
+pub fn index_copy(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
+    expect(ops::index_copy(input, dim, index, source))
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_copy")]
+#[track_caller]
+pub fn index_copy_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, out: &mut Tensor) {
+    expect(ops::index_copy_out(input, dim, index, source, out));
+}
+
+/// Sets the slices of a dimension at `index` to a number.
+#[doc(alias = "torch.index_fill")]
+#[track_caller]
+pub fn index_fill(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
+    expect(ops::index_fill(input, dim, index, value.into()))
+}
+
+/// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+#[doc(alias = "torch.index_fill")]
+#[track_caller]
+pub fn index_fill_tensor(input: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Tensor {
+    expect(ops::index_fill_tensor(input, dim, index, value))
+}
+
+/// Sets, or adds to, the elements at index tensors.
+#[doc(alias = "torch.index_put")]
+#[track_caller]
+pub fn index_put(input: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
+    expect(ops::index_put(input, indices, values, accumulate))
+}
+
+/// Sets, or adds to, the elements at index tensors.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_put_with(
+    input: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    o: IndexPutOptions,
+) -> Tensor {
+    expect(ops::index_put(input, indices, values, o.accumulate))
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+#[doc(alias = "torch.index_reduce")]
+#[track_caller]
+pub fn index_reduce(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::index_reduce(input, dim, index, source, reduce, true))
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_reduce")]
+#[track_caller]
+pub fn index_reduce_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    out: &mut Tensor,
+) {
+    expect(ops::index_reduce_out(input, dim, index, source, reduce, true, out));
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_reduce_out_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    o: IndexReduceOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::index_reduce_out(input, dim, index, source, reduce, o.include_self, out));
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_reduce_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    o: IndexReduceOptions,
+) -> Tensor {
+    expect(ops::index_reduce(input, dim, index, source, reduce, o.include_self))
+}
+
+/// The slices of a dimension at a vector of indices.
+#[doc(alias = "torch.index_select")]
+#[track_caller]
+pub fn index_select(input: &Tensor, dim: i64, index: &Tensor) -> Tensor {
+    expect(ops::index_select(input, dim, index))
+}
+
+/// The slices of a dimension at a vector of indices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_select")]
+#[track_caller]
+pub fn index_select_out(input: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) {
+    expect(ops::index_select_out(input, dim, index, out));
+}
+
+/// The input with a number where the mask is true.
+#[doc(alias = "torch.masked_fill")]
+#[track_caller]
+pub fn masked_fill(input: &Tensor, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
+    expect(ops::masked_fill(input, mask, value.into()))
+}
+
+/// The input with a zero-dim tensor's value where the mask is true.
+#[doc(alias = "torch.masked_fill")]
+#[track_caller]
+pub fn masked_fill_tensor(input: &Tensor, mask: &Tensor, value: &Tensor) -> Tensor {
+    expect(ops::masked_fill_tensor(input, mask, value))
+}
+
+/// The input with the elements of `source`, one after the other, where the mask is true.
+#[doc(alias = "torch.masked_scatter")]
+#[track_caller]
+pub fn masked_scatter(input: &Tensor, mask: &Tensor, source: &Tensor) -> Tensor {
+    expect(ops::masked_scatter(input, mask, source))
+}
+
+/// The elements where the mask is true, as a vector.
+#[doc(alias = "torch.masked_select")]
+#[track_caller]
+pub fn masked_select(input: &Tensor, mask: &Tensor) -> Tensor {
+    expect(ops::masked_select(input, mask))
+}
+
+/// The elements where the mask is true, as a vector. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.masked_select")]
+#[track_caller]
+pub fn masked_select_out(input: &Tensor, mask: &Tensor, out: &mut Tensor) {
+    expect(ops::masked_select_out(input, mask, out));
+}
+
 /// Largest elements over a dimension, and where they are.
 #[doc(alias = "torch.max")]
 #[track_caller]
@@ -409,6 +653,13 @@ pub fn narrow(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
     expect(ops::narrow(input, dim, start, length))
 }
 
+/// A copy of `length` elements of a dimension from `start`.
+#[doc(alias = "torch.narrow_copy")]
+#[track_caller]
+pub fn narrow_copy(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
+    expect(ops::narrow_copy(input, dim, start, length))
+}
+
 /// Negates every element.
 #[doc(alias = "torch.neg")]
 #[track_caller]
@@ -435,6 +686,35 @@ pub fn negative(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn negative_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::neg_out(input, out));
+}
+
+/// Coordinates of the elements that are not zero, one row each.
+#[doc(alias = "torch.nonzero")]
+#[track_caller]
+pub fn nonzero(input: &Tensor) -> Tensor {
+    expect(ops::nonzero(input))
+}
+
+/// Coordinates of the elements that are not zero, one row each. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nonzero")]
+#[track_caller]
+pub fn nonzero_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::nonzero_out(input, out));
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`.
+#[doc(alias = "torch.nonzero_static")]
+#[track_caller]
+pub fn nonzero_static(input: &Tensor, size: i64) -> Tensor {
+    expect(ops::nonzero_static(input, size, -1))
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nonzero_static_with(input: &Tensor, size: i64, o: NonzeroStaticOptions) -> Tensor {
+    expect(ops::nonzero_static(input, size, o.fill_value))
 }
 
 /// A tensor of ones.
@@ -476,6 +756,21 @@ pub fn permute(input: &Tensor, dims: impl IntoDims) -> Tensor {
     expect(ops::permute(input, &dims.into_dims()))
 }
 
+/// Sets, or adds to, elements of the flattened input at indices.
+#[doc(alias = "torch.put")]
+#[track_caller]
+pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
+    expect(ops::put(input, index, source, accumulate))
+}
+
+/// Sets, or adds to, elements of the flattened input at indices.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn put_with(input: &Tensor, index: &Tensor, source: &Tensor, o: PutOptions) -> Tensor {
+    expect(ops::put(input, index, source, o.accumulate))
+}
+
 /// The same elements in another shape: a view where possible, else a copy.
 #[doc(alias = "torch.reshape")]
 #[track_caller]
@@ -497,11 +792,181 @@ pub fn resolve_neg(input: &Tensor) -> Tensor {
     expect(ops::resolve_neg(input))
 }
 
+/// Sets the elements along a dimension at `index` to those of `src`.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
+    expect(ops::scatter(input, dim, index, src))
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`.
+#[doc(alias = "torch.scatter_add")]
+#[track_caller]
+pub fn scatter_add(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
+    expect(ops::scatter_add(input, dim, index, src))
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter_add")]
+#[track_caller]
+pub fn scatter_add_out(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) {
+    expect(ops::scatter_add_out(input, dim, index, src, out));
+}
+
+/// Sets the elements along a dimension at `index` to those of `src`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_out(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) {
+    expect(ops::scatter_out(input, dim, index, src, out));
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+#[doc(alias = "torch.scatter_reduce")]
+#[track_caller]
+pub fn scatter_reduce(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::scatter_reduce(input, dim, index, src, reduce, true))
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter_reduce")]
+#[track_caller]
+pub fn scatter_reduce_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_reduce_out(input, dim, index, src, reduce, true, out));
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn scatter_reduce_out_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    o: ScatterReduceOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_reduce_out(input, dim, index, src, reduce, o.include_self, out));
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn scatter_reduce_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    o: ScatterReduceOptions,
+) -> Tensor {
+    expect(ops::scatter_reduce(input, dim, index, src, reduce, o.include_self))
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_src_reduce(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::scatter_src_reduce(input, dim, index, src, reduce))
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_src_reduce_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_src_reduce_out(input, dim, index, src, reduce, out));
+}
+
+/// Sets the elements along a dimension at `index` to a number.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_value(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
+    expect(ops::scatter_value(input, dim, index, value.into()))
+}
+
+/// Sets the elements along a dimension at `index` to a number. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_value_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_value_out(input, dim, index, value.into(), out));
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_value_reduce(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: impl Into<Scalar>,
+    reduce: &str,
+) -> Tensor {
+    expect(ops::scatter_value_reduce(input, dim, index, value.into(), reduce))
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_value_reduce_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: impl Into<Scalar>,
+    reduce: &str,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_value_reduce_out(input, dim, index, value.into(), reduce, out));
+}
+
 /// One slice along a dimension, which is removed.
 #[doc(alias = "torch.select")]
 #[track_caller]
 pub fn select(input: &Tensor, dim: i64, index: i64) -> Tensor {
     expect(ops::select(input, dim, index))
+}
+
+/// A copy with one slice of a dimension replaced by `src`.
+#[doc(alias = "torch.select_scatter")]
+#[track_caller]
+pub fn select_scatter(input: &Tensor, src: &Tensor, dim: i64, index: i64) -> Tensor {
+    expect(ops::select_scatter(input, src, dim, index))
+}
+
+/// A copy with a range of a dimension replaced by `src`.
+#[doc(alias = "torch.slice_scatter")]
+#[track_caller]
+pub fn slice_scatter(input: &Tensor, src: &Tensor) -> Tensor {
+    expect(ops::slice_scatter(input, src, 0, None, None, 1))
+}
+
+/// A copy with a range of a dimension replaced by `src`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn slice_scatter_with(input: &Tensor, src: &Tensor, o: SliceScatterOptions) -> Tensor {
+    expect(ops::slice_scatter(input, src, o.dim, o.start, o.end, o.step))
 }
 
 /// Chunks of `split_size` along a dimension.
@@ -703,6 +1168,50 @@ pub fn sum_with(input: &Tensor, o: SumOptions) -> Tensor {
 #[track_caller]
 pub fn t(input: &Tensor) -> Tensor {
     expect(ops::t(input))
+}
+
+/// Elements of the flattened input at indices.
+#[doc(alias = "torch.take")]
+#[track_caller]
+pub fn take(input: &Tensor, index: &Tensor) -> Tensor {
+    expect(ops::take(input, index))
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input.
+#[doc(alias = "torch.take_along_dim")]
+#[track_caller]
+pub fn take_along_dim(input: &Tensor, indices: &Tensor, dim: i64) -> Tensor {
+    expect(ops::take_along_dim(input, indices, Some(dim)))
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.take_along_dim")]
+#[track_caller]
+pub fn take_along_dim_out(input: &Tensor, indices: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::take_along_dim_out(input, indices, Some(dim), out));
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn take_along_dim_out_with(input: &Tensor, indices: &Tensor, o: TakeAlongDimOptions, out: &mut Tensor) {
+    expect(ops::take_along_dim_out(input, indices, o.dim, out));
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn take_along_dim_with(input: &Tensor, indices: &Tensor, o: TakeAlongDimOptions) -> Tensor {
+    expect(ops::take_along_dim(input, indices, o.dim))
+}
+
+/// Elements of the flattened input at indices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.take")]
+#[track_caller]
+pub fn take_out(input: &Tensor, index: &Tensor, out: &mut Tensor) {
+    expect(ops::take_out(input, index, out));
 }
 
 /// Swaps two dimensions.

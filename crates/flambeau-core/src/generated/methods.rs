@@ -72,6 +72,13 @@ impl Tensor {
         expect(ops::argmax(self, o.dim, o.keepdim))
     }
 
+    /// Coordinates of the elements that are not zero, one row each.
+    #[doc(alias = "torch.Tensor.argwhere")]
+    #[track_caller]
+    pub fn argwhere(&self) -> Tensor {
+        expect(ops::argwhere(self))
+    }
+
     /// A view with any sizes, strides and offset.
     #[doc(alias = "torch.Tensor.as_strided")]
     #[track_caller]
@@ -138,6 +145,21 @@ impl Tensor {
     #[track_caller]
     pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Tensor {
         expect(ops::diagonal(self, offset, dim1, dim2))
+    }
+
+    /// A copy with the diagonal of two dimensions replaced by `src`.
+    #[doc(alias = "torch.Tensor.diagonal_scatter")]
+    #[track_caller]
+    pub fn diagonal_scatter(&self, src: &Tensor) -> Tensor {
+        expect(ops::diagonal_scatter(self, src, 0, 0, 1))
+    }
+
+    /// A copy with the diagonal of two dimensions replaced by `src`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diagonal_scatter_with(&self, src: &Tensor, o: DiagonalScatterOptions) -> Tensor {
+        expect(ops::diagonal_scatter(self, src, o.offset, o.dim1, o.dim2))
     }
 
     /// The diagonal of two dimensions, as the last dimension.
@@ -277,6 +299,235 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
+    /// Elements along a dimension at `index`, which has as many dimensions as the input.
+    #[doc(alias = "torch.Tensor.gather")]
+    #[track_caller]
+    pub fn gather(&self, dim: i64, index: &Tensor) -> Tensor {
+        expect(ops::gather(self, dim, index, false))
+    }
+
+    /// Elements along a dimension at `index`, which has as many dimensions as the input.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn gather_with(&self, dim: i64, index: &Tensor, o: GatherOptions) -> Tensor {
+        expect(ops::gather(self, dim, index, o.sparse_grad))
+    }
+
+    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+    #[doc(alias = "torch.Tensor.index_add")]
+    #[track_caller]
+    pub fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
+        expect(ops::index_add(self, dim, index, source, Scalar::Int(1)))
+    }
+
+    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_add_")]
+    #[track_caller]
+    pub fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> &Self {
+        expect(ops::index_add_(self, dim, index, source, Scalar::Int(1)));
+        self
+    }
+
+    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_add_with(&self, dim: i64, index: &Tensor, source: &Tensor, o: IndexAddOptions) -> Tensor {
+        expect(ops::index_add(self, dim, index, source, o.alpha))
+    }
+
+    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_add_with_(&self, dim: i64, index: &Tensor, source: &Tensor, o: IndexAddOptions) -> &Self {
+        expect(ops::index_add_(self, dim, index, source, o.alpha));
+        self
+    }
+
+    /// Sets the slices of a dimension at `index` to those of `source`.
+    #[doc(alias = "torch.Tensor.index_copy")]
+    #[track_caller]
+    pub fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
+        expect(ops::index_copy(self, dim, index, source))
+    }
+
+    /// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_copy_")]
+    #[track_caller]
+    pub fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> &Self {
+        expect(ops::index_copy_(self, dim, index, source));
+        self
+    }
+
+    /// Sets the slices of a dimension at `index` to a number.
+    #[doc(alias = "torch.Tensor.index_fill")]
+    #[track_caller]
+    pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
+        expect(ops::index_fill(self, dim, index, value.into()))
+    }
+
+    /// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_fill_")]
+    #[track_caller]
+    pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
+        expect(ops::index_fill_(self, dim, index, value.into()));
+        self
+    }
+
+    /// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+    #[doc(alias = "torch.Tensor.index_fill")]
+    #[track_caller]
+    pub fn index_fill_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Tensor {
+        expect(ops::index_fill_tensor(self, dim, index, value))
+    }
+
+    /// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_fill_")]
+    #[track_caller]
+    pub fn index_fill_tensor_(&self, dim: i64, index: &Tensor, value: &Tensor) -> &Self {
+        expect(ops::index_fill_tensor_(self, dim, index, value));
+        self
+    }
+
+    /// Sets, or adds to, the elements at index tensors.
+    #[doc(alias = "torch.Tensor.index_put")]
+    #[track_caller]
+    pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
+        expect(ops::index_put(self, indices, values, accumulate))
+    }
+
+    /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_put_")]
+    #[track_caller]
+    pub fn index_put_(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> &Self {
+        expect(ops::index_put_(self, indices, values, accumulate));
+        self
+    }
+
+    /// Sets, or adds to, the elements at index tensors.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_put_with(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> Tensor {
+        expect(ops::index_put(self, indices, values, o.accumulate))
+    }
+
+    /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_put_with_(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> &Self {
+        expect(ops::index_put_(self, indices, values, o.accumulate));
+        self
+    }
+
+    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+    #[doc(alias = "torch.Tensor.index_reduce")]
+    #[track_caller]
+    pub fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Tensor {
+        expect(ops::index_reduce(self, dim, index, source, reduce, true))
+    }
+
+    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_reduce_")]
+    #[track_caller]
+    pub fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> &Self {
+        expect(ops::index_reduce_(self, dim, index, source, reduce, true));
+        self
+    }
+
+    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_reduce_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        o: IndexReduceOptions,
+    ) -> Tensor {
+        expect(ops::index_reduce(self, dim, index, source, reduce, o.include_self))
+    }
+
+    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_reduce_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        o: IndexReduceOptions,
+    ) -> &Self {
+        expect(ops::index_reduce_(self, dim, index, source, reduce, o.include_self));
+        self
+    }
+
+    /// The slices of a dimension at a vector of indices.
+    #[doc(alias = "torch.Tensor.index_select")]
+    #[track_caller]
+    pub fn index_select(&self, dim: i64, index: &Tensor) -> Tensor {
+        expect(ops::index_select(self, dim, index))
+    }
+
+    /// The input with a number where the mask is true.
+    #[doc(alias = "torch.Tensor.masked_fill")]
+    #[track_caller]
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
+        expect(ops::masked_fill(self, mask, value.into()))
+    }
+
+    /// The input with a number where the mask is true. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.masked_fill_")]
+    #[track_caller]
+    pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> &Self {
+        expect(ops::masked_fill_(self, mask, value.into()));
+        self
+    }
+
+    /// The input with a zero-dim tensor's value where the mask is true.
+    #[doc(alias = "torch.Tensor.masked_fill")]
+    #[track_caller]
+    pub fn masked_fill_tensor(&self, mask: &Tensor, value: &Tensor) -> Tensor {
+        expect(ops::masked_fill_tensor(self, mask, value))
+    }
+
+    /// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.masked_fill_")]
+    #[track_caller]
+    pub fn masked_fill_tensor_(&self, mask: &Tensor, value: &Tensor) -> &Self {
+        expect(ops::masked_fill_tensor_(self, mask, value));
+        self
+    }
+
+    /// The input with the elements of `source`, one after the other, where the mask is true.
+    #[doc(alias = "torch.Tensor.masked_scatter")]
+    #[track_caller]
+    pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Tensor {
+        expect(ops::masked_scatter(self, mask, source))
+    }
+
+    /// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.masked_scatter_")]
+    #[track_caller]
+    pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> &Self {
+        expect(ops::masked_scatter_(self, mask, source));
+        self
+    }
+
+    /// The elements where the mask is true, as a vector.
+    #[doc(alias = "torch.Tensor.masked_select")]
+    #[track_caller]
+    pub fn masked_select(&self, mask: &Tensor) -> Tensor {
+        expect(ops::masked_select(self, mask))
+    }
+
     /// Largest elements over a dimension, and where they are.
     #[doc(alias = "torch.Tensor.max")]
     #[track_caller]
@@ -333,6 +584,13 @@ impl Tensor {
         expect(ops::narrow(self, dim, start, length))
     }
 
+    /// A copy of `length` elements of a dimension from `start`.
+    #[doc(alias = "torch.Tensor.narrow_copy")]
+    #[track_caller]
+    pub fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Tensor {
+        expect(ops::narrow_copy(self, dim, start, length))
+    }
+
     /// Negates every element.
     #[doc(alias = "torch.Tensor.neg")]
     #[track_caller]
@@ -363,11 +621,65 @@ impl Tensor {
         self
     }
 
+    /// Coordinates of the elements that are not zero, one row each.
+    #[doc(alias = "torch.Tensor.nonzero")]
+    #[track_caller]
+    pub fn nonzero(&self) -> Tensor {
+        expect(ops::nonzero(self))
+    }
+
+    /// The first `size` rows of `nonzero`, filled up with `fill_value`.
+    #[doc(alias = "torch.Tensor.nonzero_static")]
+    #[track_caller]
+    pub fn nonzero_static(&self, size: i64) -> Tensor {
+        expect(ops::nonzero_static(self, size, -1))
+    }
+
+    /// The first `size` rows of `nonzero`, filled up with `fill_value`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nonzero_static_with(&self, size: i64, o: NonzeroStaticOptions) -> Tensor {
+        expect(ops::nonzero_static(self, size, o.fill_value))
+    }
+
     /// Reorders the dimensions.
     #[doc(alias = "torch.Tensor.permute")]
     #[track_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Tensor {
         expect(ops::permute(self, &dims.into_dims()))
+    }
+
+    /// Sets, or adds to, elements of the flattened input at indices.
+    #[doc(alias = "torch.Tensor.put")]
+    #[track_caller]
+    pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
+        expect(ops::put(self, index, source, accumulate))
+    }
+
+    /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.put_")]
+    #[track_caller]
+    pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> &Self {
+        expect(ops::put_(self, index, source, accumulate));
+        self
+    }
+
+    /// Sets, or adds to, elements of the flattened input at indices.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn put_with(&self, index: &Tensor, source: &Tensor, o: PutOptions) -> Tensor {
+        expect(ops::put(self, index, source, o.accumulate))
+    }
+
+    /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn put_with_(&self, index: &Tensor, source: &Tensor, o: PutOptions) -> &Self {
+        expect(ops::put_(self, index, source, o.accumulate));
+        self
     }
 
     /// The same elements in another shape: a view where possible, else a copy.
@@ -391,11 +703,166 @@ impl Tensor {
         expect(ops::resolve_neg(self))
     }
 
+    /// Sets the elements along a dimension at `index` to those of `src`.
+    #[doc(alias = "torch.Tensor.scatter")]
+    #[track_caller]
+    pub fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
+        expect(ops::scatter(self, dim, index, src))
+    }
+
+    /// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_")]
+    #[track_caller]
+    pub fn scatter_(&self, dim: i64, index: &Tensor, src: &Tensor) -> &Self {
+        expect(ops::scatter_(self, dim, index, src));
+        self
+    }
+
+    /// Adds the elements of `src` to those along a dimension at `index`.
+    #[doc(alias = "torch.Tensor.scatter_add")]
+    #[track_caller]
+    pub fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
+        expect(ops::scatter_add(self, dim, index, src))
+    }
+
+    /// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_add_")]
+    #[track_caller]
+    pub fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> &Self {
+        expect(ops::scatter_add_(self, dim, index, src));
+        self
+    }
+
+    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+    #[doc(alias = "torch.Tensor.scatter_reduce")]
+    #[track_caller]
+    pub fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
+        expect(ops::scatter_reduce(self, dim, index, src, reduce, true))
+    }
+
+    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_reduce_")]
+    #[track_caller]
+    pub fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> &Self {
+        expect(ops::scatter_reduce_(self, dim, index, src, reduce, true));
+        self
+    }
+
+    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn scatter_reduce_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        o: ScatterReduceOptions,
+    ) -> Tensor {
+        expect(ops::scatter_reduce(self, dim, index, src, reduce, o.include_self))
+    }
+
+    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn scatter_reduce_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        o: ScatterReduceOptions,
+    ) -> &Self {
+        expect(ops::scatter_reduce_(self, dim, index, src, reduce, o.include_self));
+        self
+    }
+
+    /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+    #[doc(alias = "torch.Tensor.scatter")]
+    #[track_caller]
+    pub fn scatter_src_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
+        expect(ops::scatter_src_reduce(self, dim, index, src, reduce))
+    }
+
+    /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_")]
+    #[track_caller]
+    pub fn scatter_src_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> &Self {
+        expect(ops::scatter_src_reduce_(self, dim, index, src, reduce));
+        self
+    }
+
+    /// Sets the elements along a dimension at `index` to a number.
+    #[doc(alias = "torch.Tensor.scatter")]
+    #[track_caller]
+    pub fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
+        expect(ops::scatter_value(self, dim, index, value.into()))
+    }
+
+    /// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_")]
+    #[track_caller]
+    pub fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
+        expect(ops::scatter_value_(self, dim, index, value.into()));
+        self
+    }
+
+    /// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+    #[doc(alias = "torch.Tensor.scatter")]
+    #[track_caller]
+    pub fn scatter_value_reduce(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        value: impl Into<Scalar>,
+        reduce: &str,
+    ) -> Tensor {
+        expect(ops::scatter_value_reduce(self, dim, index, value.into(), reduce))
+    }
+
+    /// Adds a number to the elements along a dimension at `index`, or multiplies by it. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_")]
+    #[track_caller]
+    pub fn scatter_value_reduce_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        value: impl Into<Scalar>,
+        reduce: &str,
+    ) -> &Self {
+        expect(ops::scatter_value_reduce_(self, dim, index, value.into(), reduce));
+        self
+    }
+
     /// One slice along a dimension, which is removed.
     #[doc(alias = "torch.Tensor.select")]
     #[track_caller]
     pub fn select(&self, dim: i64, index: i64) -> Tensor {
         expect(ops::select(self, dim, index))
+    }
+
+    /// A copy with one slice of a dimension replaced by `src`.
+    #[doc(alias = "torch.Tensor.select_scatter")]
+    #[track_caller]
+    pub fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Tensor {
+        expect(ops::select_scatter(self, src, dim, index))
+    }
+
+    /// A copy with a range of a dimension replaced by `src`.
+    #[doc(alias = "torch.Tensor.slice_scatter")]
+    #[track_caller]
+    pub fn slice_scatter(&self, src: &Tensor) -> Tensor {
+        expect(ops::slice_scatter(self, src, 0, None, None, 1))
+    }
+
+    /// A copy with a range of a dimension replaced by `src`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn slice_scatter_with(&self, src: &Tensor, o: SliceScatterOptions) -> Tensor {
+        expect(ops::slice_scatter(self, src, o.dim, o.start, o.end, o.step))
     }
 
     /// Chunks of `split_size` along a dimension.
@@ -569,6 +1036,28 @@ impl Tensor {
     #[track_caller]
     pub fn t(&self) -> Tensor {
         expect(ops::t(self))
+    }
+
+    /// Elements of the flattened input at indices.
+    #[doc(alias = "torch.Tensor.take")]
+    #[track_caller]
+    pub fn take(&self, index: &Tensor) -> Tensor {
+        expect(ops::take(self, index))
+    }
+
+    /// `gather` with broadcasting; without `dim` in the flattened input.
+    #[doc(alias = "torch.Tensor.take_along_dim")]
+    #[track_caller]
+    pub fn take_along_dim(&self, indices: &Tensor, dim: i64) -> Tensor {
+        expect(ops::take_along_dim(self, indices, Some(dim)))
+    }
+
+    /// `gather` with broadcasting; without `dim` in the flattened input.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn take_along_dim_with(&self, indices: &Tensor, o: TakeAlongDimOptions) -> Tensor {
+        expect(ops::take_along_dim(self, indices, o.dim))
     }
 
     /// Swaps two dimensions.

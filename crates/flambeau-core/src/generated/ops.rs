@@ -3,7 +3,7 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{copy, creation, pointwise, prelude::*, reduction, views};
+use super::{copy, creation, indexing, pointwise, prelude::*, reduction, views};
 
 /// A copy with memory of its own.
 ///
@@ -252,6 +252,674 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
 #[doc(alias = "torch.zero_")]
 pub fn zero_(self_: &Tensor) -> Result<()> {
     (creation::ZERO_.get(self_.key_set())?)(self_)
+}
+
+/// Elements at index tensors, one per dimension; none for a whole dimension.
+pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    (indexing::INDEX.get(self_.key_set() | opt_list_keys(indices))?)(self_, indices)
+}
+
+/// Sets, or adds to, the elements at index tensors.
+///
+/// Documented defaults: `accumulate` false.
+#[doc(alias = "torch.index_put")]
+#[doc(alias = "torch.Tensor.index_put")]
+pub fn index_put(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    (indexing::INDEX_PUT.get(self_.key_set() | opt_list_keys(indices) | values.key_set())?)(
+        self_, indices, values, accumulate,
+    )
+}
+
+/// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
+///
+/// Documented defaults: `accumulate` false.
+#[doc(alias = "torch.Tensor.index_put_")]
+pub fn index_put_(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
+    (indexing::INDEX_PUT_.get(self_.key_set() | opt_list_keys(indices) | values.key_set())?)(
+        self_, indices, values, accumulate,
+    )
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input.
+///
+/// Documented defaults: `sparse_grad` false.
+#[doc(alias = "torch.gather")]
+#[doc(alias = "torch.Tensor.gather")]
+pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
+    (indexing::GATHER.get(self_.key_set() | index.key_set())?)(self_, dim, index, sparse_grad)
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `sparse_grad` false.
+#[doc(alias = "torch.gather")]
+pub fn gather_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    sparse_grad: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::GATHER_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
+        self_,
+        dim,
+        index,
+        sparse_grad,
+        out,
+    )
+}
+
+/// Sets the elements along a dimension at `index` to those of `src`.
+#[doc(alias = "torch.scatter")]
+#[doc(alias = "torch.Tensor.scatter")]
+pub fn scatter(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    (indexing::SCATTER.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+}
+
+/// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_")]
+pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    (indexing::SCATTER_.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+}
+
+/// Sets the elements along a dimension at `index` to those of `src`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+pub fn scatter_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::SCATTER_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
+        self_, dim, index, src, out,
+    )
+}
+
+/// Sets the elements along a dimension at `index` to a number.
+#[doc(alias = "torch.scatter")]
+#[doc(alias = "torch.Tensor.scatter")]
+pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    (indexing::SCATTER_VALUE.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+}
+
+/// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_")]
+pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    (indexing::SCATTER_VALUE_.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+}
+
+/// Sets the elements along a dimension at `index` to a number. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+pub fn scatter_value_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_VALUE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
+        self_, dim, index, value, out,
+    )
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+#[doc(alias = "torch.scatter")]
+#[doc(alias = "torch.Tensor.scatter")]
+pub fn scatter_src_reduce(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    (indexing::SCATTER_SRC_REDUCE.get(self_.key_set() | index.key_set() | src.key_set())?)(
+        self_, dim, index, src, reduce,
+    )
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_")]
+pub fn scatter_src_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<()> {
+    (indexing::SCATTER_SRC_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set())?)(
+        self_, dim, index, src, reduce,
+    )
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+pub fn scatter_src_reduce_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_SRC_REDUCE_OUT
+        .get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
+        self_, dim, index, src, reduce, out,
+    )
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+#[doc(alias = "torch.scatter")]
+#[doc(alias = "torch.Tensor.scatter")]
+pub fn scatter_value_reduce(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    (indexing::SCATTER_VALUE_REDUCE.get(self_.key_set() | index.key_set())?)(self_, dim, index, value, reduce)
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_")]
+pub fn scatter_value_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<()> {
+    (indexing::SCATTER_VALUE_REDUCE_.get(self_.key_set() | index.key_set())?)(
+        self_, dim, index, value, reduce,
+    )
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+pub fn scatter_value_reduce_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_VALUE_REDUCE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
+        self_, dim, index, value, reduce, out,
+    )
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`.
+#[doc(alias = "torch.scatter_add")]
+#[doc(alias = "torch.Tensor.scatter_add")]
+pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    (indexing::SCATTER_ADD.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_add_")]
+pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    (indexing::SCATTER_ADD_.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter_add")]
+pub fn scatter_add_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_ADD_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
+        self_, dim, index, src, out,
+    )
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.scatter_reduce")]
+#[doc(alias = "torch.Tensor.scatter_reduce")]
+pub fn scatter_reduce(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    (indexing::SCATTER_REDUCE.get(self_.key_set() | index.key_set() | src.key_set())?)(
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+    )
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.Tensor.scatter_reduce_")]
+pub fn scatter_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    (indexing::SCATTER_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set())?)(
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+    )
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.scatter_reduce")]
+pub fn scatter_reduce_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_REDUCE_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+        out,
+    )
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.take_along_dim")]
+#[doc(alias = "torch.Tensor.take_along_dim")]
+pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    (indexing::TAKE_ALONG_DIM.get(self_.key_set() | indices.key_set())?)(self_, indices, dim)
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.take_along_dim")]
+pub fn take_along_dim_out(
+    self_: &Tensor,
+    indices: &Tensor,
+    dim: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::TAKE_ALONG_DIM_OUT.get(self_.key_set() | indices.key_set() | out.key_set())?)(
+        self_, indices, dim, out,
+    )
+}
+
+/// The slices of a dimension at a vector of indices.
+#[doc(alias = "torch.index_select")]
+#[doc(alias = "torch.Tensor.index_select")]
+pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    (indexing::INDEX_SELECT.get(self_.key_set() | index.key_set())?)(self_, dim, index)
+}
+
+/// The slices of a dimension at a vector of indices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_select")]
+pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::INDEX_SELECT_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
+        self_, dim, index, out,
+    )
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.index_add")]
+#[doc(alias = "torch.Tensor.index_add")]
+pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (indexing::INDEX_ADD.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, dim, index, source, alpha,
+    )
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.Tensor.index_add_")]
+pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
+    (indexing::INDEX_ADD_.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, dim, index, source, alpha,
+    )
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.index_add")]
+pub fn index_add_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::INDEX_ADD_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
+        self_, dim, index, source, alpha, out,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`.
+#[doc(alias = "torch.index_copy")]
+#[doc(alias = "torch.Tensor.index_copy")]
+pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    (indexing::INDEX_COPY.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, dim, index, source,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.index_copy_")]
+pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
+    (indexing::INDEX_COPY_.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, dim, index, source,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_copy")]
+pub fn index_copy_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::INDEX_COPY_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
+        self_, dim, index, source, out,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to a number.
+#[doc(alias = "torch.index_fill")]
+#[doc(alias = "torch.Tensor.index_fill")]
+pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    (indexing::INDEX_FILL.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+}
+
+/// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.index_fill_")]
+pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    (indexing::INDEX_FILL_.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+}
+
+/// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+#[doc(alias = "torch.index_fill")]
+#[doc(alias = "torch.Tensor.index_fill")]
+pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+    (indexing::INDEX_FILL_TENSOR.get(self_.key_set() | index.key_set() | value.key_set())?)(
+        self_, dim, index, value,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.index_fill_")]
+pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
+    (indexing::INDEX_FILL_TENSOR_.get(self_.key_set() | index.key_set() | value.key_set())?)(
+        self_, dim, index, value,
+    )
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.index_reduce")]
+#[doc(alias = "torch.Tensor.index_reduce")]
+pub fn index_reduce(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    (indexing::INDEX_REDUCE.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+    )
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.Tensor.index_reduce_")]
+pub fn index_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    (indexing::INDEX_REDUCE_.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+    )
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.index_reduce")]
+pub fn index_reduce_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::INDEX_REDUCE_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+        out,
+    )
+}
+
+/// The elements where the mask is true, as a vector.
+#[doc(alias = "torch.masked_select")]
+#[doc(alias = "torch.Tensor.masked_select")]
+pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    (indexing::MASKED_SELECT.get(self_.key_set() | mask.key_set())?)(self_, mask)
+}
+
+/// The elements where the mask is true, as a vector. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.masked_select")]
+pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::MASKED_SELECT_OUT.get(self_.key_set() | mask.key_set() | out.key_set())?)(self_, mask, out)
+}
+
+/// The input with a number where the mask is true.
+#[doc(alias = "torch.masked_fill")]
+#[doc(alias = "torch.Tensor.masked_fill")]
+pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    (indexing::MASKED_FILL.get(self_.key_set() | mask.key_set())?)(self_, mask, value)
+}
+
+/// The input with a number where the mask is true. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.masked_fill_")]
+pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
+    (indexing::MASKED_FILL_.get(self_.key_set() | mask.key_set())?)(self_, mask, value)
+}
+
+/// The input with a zero-dim tensor's value where the mask is true.
+#[doc(alias = "torch.masked_fill")]
+#[doc(alias = "torch.Tensor.masked_fill")]
+pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
+    (indexing::MASKED_FILL_TENSOR.get(self_.key_set() | mask.key_set() | value.key_set())?)(
+        self_, mask, value,
+    )
+}
+
+/// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.masked_fill_")]
+pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
+    (indexing::MASKED_FILL_TENSOR_.get(self_.key_set() | mask.key_set() | value.key_set())?)(
+        self_, mask, value,
+    )
+}
+
+/// The input with the elements of `source`, one after the other, where the mask is true.
+#[doc(alias = "torch.masked_scatter")]
+#[doc(alias = "torch.Tensor.masked_scatter")]
+pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+    (indexing::MASKED_SCATTER.get(self_.key_set() | mask.key_set() | source.key_set())?)(self_, mask, source)
+}
+
+/// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.masked_scatter_")]
+pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
+    (indexing::MASKED_SCATTER_.get(self_.key_set() | mask.key_set() | source.key_set())?)(self_, mask, source)
+}
+
+/// Coordinates of the elements that are not zero, one row each.
+#[doc(alias = "torch.nonzero")]
+#[doc(alias = "torch.Tensor.nonzero")]
+pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
+    (indexing::NONZERO.get(self_.key_set())?)(self_)
+}
+
+/// Coordinates of the elements that are not zero, one row each. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nonzero")]
+pub fn nonzero_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::NONZERO_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Coordinates of the elements that are not zero, one vector per dimension.
+///
+/// `torch.nonzero(x, as_tuple=True)`.
+pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
+    (indexing::NONZERO_TUPLE.get(self_.key_set())?)(self_)
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`.
+///
+/// Documented defaults: `fill_value` -1.
+#[doc(alias = "torch.nonzero_static")]
+#[doc(alias = "torch.Tensor.nonzero_static")]
+pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
+    (indexing::NONZERO_STATIC.get(self_.key_set())?)(self_, size, fill_value)
+}
+
+/// Coordinates of the elements that are not zero, one row each.
+#[doc(alias = "torch.argwhere")]
+#[doc(alias = "torch.Tensor.argwhere")]
+pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
+    (indexing::ARGWHERE.get(self_.key_set())?)(self_)
+}
+
+/// Elements of the flattened input at indices.
+#[doc(alias = "torch.take")]
+#[doc(alias = "torch.Tensor.take")]
+pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+    (indexing::TAKE.get(self_.key_set() | index.key_set())?)(self_, index)
+}
+
+/// Elements of the flattened input at indices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.take")]
+pub fn take_out(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::TAKE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(self_, index, out)
+}
+
+/// Sets, or adds to, elements of the flattened input at indices.
+///
+/// Documented defaults: `accumulate` false.
+#[doc(alias = "torch.put")]
+#[doc(alias = "torch.Tensor.put")]
+pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    (indexing::PUT.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, index, source, accumulate,
+    )
+}
+
+/// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
+///
+/// Documented defaults: `accumulate` false.
+#[doc(alias = "torch.Tensor.put_")]
+pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+    (indexing::PUT_.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, index, source, accumulate,
+    )
+}
+
+/// A copy with one slice of a dimension replaced by `src`.
+#[doc(alias = "torch.select_scatter")]
+#[doc(alias = "torch.Tensor.select_scatter")]
+pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    (indexing::SELECT_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, dim, index)
+}
+
+/// A copy with a range of a dimension replaced by `src`.
+///
+/// Documented defaults: `dim` 0, `start` None, `end` None, `step` 1.
+#[doc(alias = "torch.slice_scatter")]
+#[doc(alias = "torch.Tensor.slice_scatter")]
+pub fn slice_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    (indexing::SLICE_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, dim, start, end, step)
+}
+
+/// A copy with the diagonal of two dimensions replaced by `src`.
+///
+/// Documented defaults: `offset` 0, `dim1` 0, `dim2` 1.
+#[doc(alias = "torch.diagonal_scatter")]
+#[doc(alias = "torch.Tensor.diagonal_scatter")]
+pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (indexing::DIAGONAL_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, offset, dim1, dim2)
+}
+
+/// A copy of `length` elements of a dimension from `start`.
+#[doc(alias = "torch.narrow_copy")]
+#[doc(alias = "torch.Tensor.narrow_copy")]
+pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    (indexing::NARROW_COPY.get(self_.key_set())?)(self_, dim, start, length)
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.

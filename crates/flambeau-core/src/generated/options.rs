@@ -49,6 +49,256 @@ impl ContiguousOptions {
     }
 }
 
+/// Keyword arguments of `torch.index_put`.
+#[derive(Clone, Debug)]
+pub struct IndexPutOptions {
+    pub(super) accumulate: bool,
+}
+impl Default for IndexPutOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IndexPutOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IndexPutOptions { accumulate: false }
+    }
+    /// Sets `accumulate` (default `false`).
+    pub fn accumulate(mut self, accumulate: bool) -> Self {
+        self.accumulate = accumulate;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gather`.
+#[derive(Clone, Debug)]
+pub struct GatherOptions {
+    pub(super) sparse_grad: bool,
+}
+impl Default for GatherOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GatherOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GatherOptions { sparse_grad: false }
+    }
+    /// Sets `sparse_grad` (default `false`).
+    pub fn sparse_grad(mut self, sparse_grad: bool) -> Self {
+        self.sparse_grad = sparse_grad;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.scatter_reduce`.
+#[derive(Clone, Debug)]
+pub struct ScatterReduceOptions {
+    pub(super) include_self: bool,
+}
+impl Default for ScatterReduceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ScatterReduceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ScatterReduceOptions { include_self: true }
+    }
+    /// Sets `include_self` (default `true`).
+    pub fn include_self(mut self, include_self: bool) -> Self {
+        self.include_self = include_self;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.take_along_dim`.
+#[derive(Clone, Debug)]
+pub struct TakeAlongDimOptions {
+    pub(super) dim: Option<i64>,
+}
+impl Default for TakeAlongDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TakeAlongDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TakeAlongDimOptions { dim: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.index_add`.
+#[derive(Clone, Debug)]
+pub struct IndexAddOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for IndexAddOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IndexAddOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IndexAddOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.index_reduce`.
+#[derive(Clone, Debug)]
+pub struct IndexReduceOptions {
+    pub(super) include_self: bool,
+}
+impl Default for IndexReduceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IndexReduceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IndexReduceOptions { include_self: true }
+    }
+    /// Sets `include_self` (default `true`).
+    pub fn include_self(mut self, include_self: bool) -> Self {
+        self.include_self = include_self;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nonzero_static`.
+#[derive(Clone, Debug)]
+pub struct NonzeroStaticOptions {
+    pub(super) fill_value: i64,
+}
+impl Default for NonzeroStaticOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NonzeroStaticOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NonzeroStaticOptions { fill_value: -1 }
+    }
+    /// Sets `fill_value` (default `-1`).
+    pub fn fill_value(mut self, fill_value: i64) -> Self {
+        self.fill_value = fill_value;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.put`.
+#[derive(Clone, Debug)]
+pub struct PutOptions {
+    pub(super) accumulate: bool,
+}
+impl Default for PutOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PutOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PutOptions { accumulate: false }
+    }
+    /// Sets `accumulate` (default `false`).
+    pub fn accumulate(mut self, accumulate: bool) -> Self {
+        self.accumulate = accumulate;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.slice_scatter`.
+#[derive(Clone, Debug)]
+pub struct SliceScatterOptions {
+    pub(super) dim: i64,
+    pub(super) start: Option<i64>,
+    pub(super) end: Option<i64>,
+    pub(super) step: i64,
+}
+impl Default for SliceScatterOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SliceScatterOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SliceScatterOptions { dim: 0, start: None, end: None, step: 1 }
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `start` (default `None`).
+    pub fn start(mut self, start: i64) -> Self {
+        self.start = Some(start);
+        self
+    }
+    /// Sets `end` (default `None`).
+    pub fn end(mut self, end: i64) -> Self {
+        self.end = Some(end);
+        self
+    }
+    /// Sets `step` (default `1`).
+    pub fn step(mut self, step: i64) -> Self {
+        self.step = step;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.diagonal_scatter`.
+#[derive(Clone, Debug)]
+pub struct DiagonalScatterOptions {
+    pub(super) offset: i64,
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+}
+impl Default for DiagonalScatterOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DiagonalScatterOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DiagonalScatterOptions { offset: 0, dim1: 0, dim2: 1 }
+    }
+    /// Sets `offset` (default `0`).
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+    /// Sets `dim1` (default `0`).
+    pub fn dim1(mut self, dim1: i64) -> Self {
+        self.dim1 = dim1;
+        self
+    }
+    /// Sets `dim2` (default `1`).
+    pub fn dim2(mut self, dim2: i64) -> Self {
+        self.dim2 = dim2;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.add`.
 #[derive(Clone, Debug)]
 pub struct AddOptions {

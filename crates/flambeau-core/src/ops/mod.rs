@@ -5,6 +5,7 @@ pub use crate::generated::ops::*;
 
 pub(crate) mod copy;
 pub(crate) mod creation;
+pub mod indexing;
 pub(crate) mod pointwise;
 pub(crate) mod reduction;
 pub(crate) mod views;
