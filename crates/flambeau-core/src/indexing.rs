@@ -243,7 +243,13 @@ fn view_of(x: &Tensor, items: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)>
                 put(&mut tensors, d, mask(zero_dim_value(t)? != 0)?);
                 d += 1;
             }
-            Index::Tensor(t) if t.dim() == 0 && t.dtype().is_integral(false) && t.device() != Device::Meta && items.iter().filter(|i| matches!(i, Index::Tensor(_) | Index::Bool(_))).count() == 1 => {
+            Index::Tensor(t)
+                if t.dim() == 0
+                    && t.dtype().is_integral(false)
+                    && t.device() != Device::Meta
+                    && items.iter().filter(|i| matches!(i, Index::Tensor(_) | Index::Bool(_))).count()
+                        == 1 =>
+            {
                 let (i, n) = (zero_dim_value(t)?, v.sizes()[d]);
                 ensure!(
                     -n <= i && i < n,
@@ -363,7 +369,9 @@ pub fn from_value(v: &Value) -> Result<Vec<Index>> {
         Value::Tuple(l) => l.iter().map(item).collect(),
         // a list that holds more than numbers counts as a tuple
         Value::List(l)
-            if l.iter().any(|v| matches!(v, Value::Slice(..) | Value::Ellipsis | Value::None | Value::Tensor(_))) =>
+            if l.iter().any(|v| {
+                matches!(v, Value::Slice(..) | Value::Ellipsis | Value::None | Value::Tensor(_))
+            }) =>
         {
             l.iter().map(item).collect()
         }
@@ -380,7 +388,11 @@ pub fn setitem(x: &Tensor, index: &Value, value: &Value) -> Result<()> {
     match (value, value.as_scalar()) {
         (Value::Tensor(t), _) => set(x, &items, t),
         (_, Some(s)) => set(x, &items, &crate::ergonomic::wrapped_number(s)?),
-        _ => Err(Error::type_(format!("can't assign a {} to a torch.{}Tensor", value.type_name(), x.dtype().scalar_type_name()))),
+        _ => Err(Error::type_(format!(
+            "can't assign a {} to a torch.{}Tensor",
+            value.type_name(),
+            x.dtype().scalar_type_name()
+        ))),
     }
 }
 impl Tensor {

@@ -27,9 +27,9 @@ pub mod geometry;
 pub mod grad;
 #[allow(unsafe_code)]
 pub mod graph;
+pub mod indexing;
 #[allow(unsafe_code)]
 pub mod iter;
-pub mod indexing;
 pub mod layout;
 pub mod library;
 pub mod literal;

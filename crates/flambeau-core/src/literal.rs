@@ -204,7 +204,8 @@ pub fn from_value(v: &Value) -> Result<Tensor> {
     }
     let (mut sizes, mut all) = (Vec::new(), Vec::new());
     walk(v, 0, &mut sizes, &mut all)?;
-    let kind = all.iter().map(|s| s.dtype()).reduce(|a, b| crate::promotion::promote_types(a, b).unwrap_or(a));
+    let kind =
+        all.iter().map(|s| s.dtype()).reduce(|a, b| crate::promotion::promote_types(a, b).unwrap_or(a));
     let dtype = match kind {
         None => DType::I64,
         Some(d) => literal_dtype(d),

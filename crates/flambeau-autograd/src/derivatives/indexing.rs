@@ -1,6 +1,8 @@
 //! Indexing: the gradient of elements read is put where they were read, that of elements written is read there.
 
-use crate::formula::{add, div, eq, mul, number, reshape, slice, where_, zeros, zeros_like, ones_like, to_dtype};
+use crate::formula::{
+    add, div, eq, mul, number, ones_like, reshape, slice, to_dtype, where_, zeros, zeros_like,
+};
 use flambeau_core::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
 use flambeau_core::{Result, Scalar, Tensor, ops};
 
@@ -162,7 +164,8 @@ pub fn scatter_reduce_backward(
             let zeros_at = gather(&add_at(&zeros_like(grad)?, &to_dtype(&zero_s, grad.dtype())?)?)?;
             let single = where_(&zero_s, &to_dtype(&eq(&zeros_at, &one)?, grad.dtype())?, &number(0)?)?;
             let single = eq(&single, &one)?;
-            let without = ops::scatter_reduce(x, dim, index, &where_(&single, &one, &s)?, reduce, include_self)?;
+            let without =
+                ops::scatter_reduce(x, dim, index, &where_(&single, &one, &s)?, reduce, include_self)?;
             let usual = div(&gather(&mul(grad, result)?)?, &where_(&zero_s, &one, &s)?)?;
             (gx, where_(&single, &gather(&mul(grad, &without)?)?, &usual)?)
         }

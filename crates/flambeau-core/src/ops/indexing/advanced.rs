@@ -131,7 +131,8 @@ fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result
         index::offsets(&dims, m as usize).map_err(|e| {
             let out = |i: &i64, n: usize| *i == e.index && (*i >= n as i64 || *i < -(n as i64));
             let d = dims.iter().position(|(v, n, _)| *n == e.size && v.iter().any(|i| out(i, *n)));
-            Error::index(super::out_of_bounds(e, d.map_or(0, |k| used[k])))
+            // PyTorch counts the index tensors here, not the dimensions
+            Error::index(super::out_of_bounds(e, d.unwrap_or(0)))
         })?
     };
     let at = if before.is_empty() {
@@ -225,13 +226,18 @@ pub fn index_put_(
     let shared: Vec<&Tensor> = indices.iter().flatten().chain([&values]).collect();
     let src = contiguous_raw(&resolve_lazy(&values)?)?;
     let src = if src.storage().same(self_.storage()) { fresh(&src)? } else { src };
-    written(self_, &shared[..shared.len() - 1], |_| true, |t| {
-        let p = plan(t, indices, true)?;
-        let a = Access::new(&[&src], &[t])?;
-        let kernel = if accumulate { erased::index_put_add } else { erased::index_put };
-        kernel(a.any_mut(0)?, &p.at, p.inner(), a.any(0)?)
-            .ok_or_else(|| Error::not_implemented_for("index_put", t.dtype()))
-    })
+    written(
+        self_,
+        &shared[..shared.len() - 1],
+        |_| true,
+        |t| {
+            let p = plan(t, indices, true)?;
+            let a = Access::new(&[&src], &[t])?;
+            let kernel = if accumulate { erased::index_put_add } else { erased::index_put };
+            kernel(a.any_mut(0)?, &p.at, p.inner(), a.any(0)?)
+                .ok_or_else(|| Error::not_implemented_for("index_put", t.dtype()))
+        },
+    )
 }
 
 /// The truth of a zero-dim mask or the integer of a zero-dim index.

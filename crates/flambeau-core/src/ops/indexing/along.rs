@@ -288,9 +288,7 @@ pub fn scatter_reduce_(
     include_self: bool,
 ) -> Result<()> {
     let op = reduction(reduce).ok_or_else(|| {
-        Error::runtime(format!(
-            "reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
-        ))
+        Error::runtime(format!("reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"))
     })?;
     reduced(self_, dim, index, src, op, include_self)
 }

@@ -109,7 +109,12 @@ fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &T
         self_.dtype().scalar_type_name(),
         source.dtype().scalar_type_name()
     );
-    ensure!(index.dim() <= 1, Index, "{name}(): Index is supposed to be a vector, but got dim: {}", index.dim());
+    ensure!(
+        index.dim() <= 1,
+        Index,
+        "{name}(): Index is supposed to be a vector, but got dim: {}",
+        index.dim()
+    );
     // a zero-dim source is one slice
     if source.dim() > 0 && self_.dim() > 0 {
         let slices = |t: &Tensor| {

@@ -144,7 +144,11 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     written(self_, &[&m, &src], Tensor::is_contiguous, |t| {
         let a = Access::new(&[&m, &src], &[t])?;
         let at = sort::nonzero(a.slice::<crate::B8>(0)?, &[m.numel() as usize]);
-        ensure!(at.len() <= src.numel() as usize, Runtime, "Number of elements of source < number of ones in mask");
+        ensure!(
+            at.len() <= src.numel() as usize,
+            Runtime,
+            "Number of elements of source < number of ones in mask"
+        );
         let at: Vec<usize> = at.into_iter().map(|i| i as usize).collect();
         drop(a);
         let part = src.view_raw(
@@ -178,7 +182,11 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
 }
 /// `nonzero(as_tuple=True)`: one vector of coordinates per dimension. A zero-dim tensor counts as a vector.
 pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
-    let flat = if self_.dim() == 0 { self_.view_raw(SizeVec::from_slice(&[1]), SizeVec::from_slice(&[1]), self_.storage_offset())? } else { self_.clone() };
+    let flat = if self_.dim() == 0 {
+        self_.view_raw(SizeVec::from_slice(&[1]), SizeVec::from_slice(&[1]), self_.storage_offset())?
+    } else {
+        self_.clone()
+    };
     crate::ops::views::unbind(&nonzero(&flat)?, 1)
 }
 /// `nonzero_static`: exactly `size` rows.
@@ -214,11 +222,7 @@ pub fn take_meta(self_: &Tensor, index: &Tensor) -> Result<OutMeta> {
         "take(): Expected a long tensor for index, but got {}",
         index.dtype().scalar_type_name()
     );
-    ensure!(
-        self_.numel() != 0 || index.numel() == 0,
-        Index,
-        "take(): tried to take from an empty tensor"
-    );
+    ensure!(self_.numel() != 0 || index.numel() == 0, Index, "take(): tried to take from an empty tensor");
     Ok(OutMeta::of(index.sizes(), self_.dtype(), self_.device()))
 }
 /// `take`
