@@ -2,6 +2,7 @@
 
 pub mod copy;
 pub mod creation;
+pub mod indexing;
 pub mod pointwise;
 pub mod reduction;
 pub mod scan;

@@ -373,7 +373,7 @@ pub fn logspace(
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     let work = if dtype.is_integral(true) { DType::F64 } else { dtype };
     let x = linspace(start, end, steps, Some(work), None, Some(device), None)?;
-    let r = ops::pow_scalar_base(Scalar::Float(base), &x)?;
+    let r = ops::pow(&crate::ergonomic::wrapped_number(Scalar::Float(base))?, &x)?;
     ops::to(&r, Some(dtype), None, None, None, false, false, None)
 }
 

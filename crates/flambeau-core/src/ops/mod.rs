@@ -6,6 +6,7 @@ pub use crate::generated::ops::*;
 pub(crate) mod comparison;
 pub(crate) mod copy;
 pub(crate) mod creation;
+pub mod indexing;
 pub(crate) mod pointwise;
 pub(crate) mod reduction;
 pub(crate) mod scan;

@@ -201,7 +201,7 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     }
     let out = Tensor::zeros_raw(&[bins], x.dtype(), Device::Cpu)?;
     let a = Access::new(&[&x], &[&out])?;
-    erased::histc(a.any(0)?, bins as usize, lo, hi, a.any_mut(0)?).ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))?;
+    erased::histc(a.any(0)?, lo, hi, a.any_mut(0)?).ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))?;
     drop(a);
     Ok(out)
 }
@@ -218,7 +218,7 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
         ensure!(w.dim() == 1 && w.numel() == self_.numel(), Runtime, "weights should be 1-d and have the same length as input");
     }
     let x = contiguous_raw(&cast_to(self_, DType::I64)?)?;
-    let bad = |_| Error::runtime("bincount only supports 1-d non-negative integral inputs.");
+    let bad = |_: flambeau_cpu::index::IndexError| Error::runtime("bincount only supports 1-d non-negative integral inputs.");
     let Some(w) = weights else {
         let counts = {
             let a = Access::new(&[&x], &[])?;
@@ -229,15 +229,13 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
     };
     let wide = if w.dtype() == DType::F32 { DType::F32 } else { DType::F64 };
     let w = contiguous_raw(&cast_to(w, wide)?)?;
-    let a = Access::new(&[&x, &w], &[])?;
-    let (ids, min) = (a.slice::<i64>(0)?, minlength as usize);
-    macro_rules! run {
-        ($t:ty) => {{
-            let v = flambeau_cpu::sort::bincount_weighted(ids, a.slice::<$t>(1)?, min).map_err(bad)?;
-            let n = v.len() as i64;
-            drop(a);
-            Tensor::from_vec_raw(v, &[n])
-        }};
-    }
-    if wide == DType::F32 { run!(f32) } else { run!(f64) }
+    let sums = {
+        let a = Access::new(&[&x, &w], &[])?;
+        erased::bincount_weighted(a.any(0)?, Some(a.any(1)?), minlength as usize)
+            .ok_or_else(|| Error::not_implemented_for("bincount_cpu", wide))?
+            .map_err(bad)?
+    };
+    let n = sums.len() as i64;
+    let t = Tensor::from_vec_raw(sums, &[n])?;
+    if wide == DType::F64 { Ok(t) } else { cast_to(&t, wide) }
 }

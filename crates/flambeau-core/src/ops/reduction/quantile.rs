@@ -82,7 +82,7 @@ fn quantile_of(
     match interpolation {
         "lower" => ranks = ops::floor(&ranks)?,
         "higher" => ranks = ops::ceil(&ranks)?,
-        "nearest" => ranks = ops::round(&ranks)?,
+        "nearest" => ranks = ops::round(&ranks, 0)?,
         _ => {}
     }
     // ranks: [.., 1, q]; sorted: [.., 1, n]
@@ -96,7 +96,7 @@ fn quantile_of(
             ops::sub(&ranks, &below, one)?
         };
         let above = ops::gather(&sorted, -1, &to_i64(&ops::ceil(&ranks)?)?, false)?;
-        ops::lerp(&values, &above, &weights)?
+        ops::lerp_tensor(&values, &above, &weights)?
     } else {
         values
     };
