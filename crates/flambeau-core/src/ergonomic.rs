@@ -283,7 +283,7 @@ impl Tensor {
     #[track_caller]
     #[doc(alias = "torch.Tensor.bernoulli_")]
     pub fn bernoulli_(&self, p: f64) -> &Self {
-        expect(ops::bernoulli_(self, p, None));
+        expect(ops::bernoulli_float_(self, p, None));
         self
     }
 }

@@ -42,7 +42,6 @@ pub enum Value {
     List(Vec<Value>),
     /// A tuple.
     Tuple(Vec<Value>),
-<<<<<<< HEAD
     /// A dictionary with string keys, in order.
     Dict(Vec<(String, Value)>),
     /// `slice(start, stop, step)`
@@ -51,12 +50,6 @@ pub enum Value {
     Ellipsis,
     /// An object of a class.
     Object(ObjectRef),
-=======
-    /// Python's `slice(start, stop, step)`.
-    Slice(Option<i64>, Option<i64>, Option<i64>),
-    /// Python's `...`.
-    Ellipsis,
->>>>>>> c383f01e14ae2198a4dd3cd01a34fc0be5470a08
 }
 
 impl Value {
@@ -77,15 +70,10 @@ impl Value {
             Value::Generator(_) => "torch._C.Generator",
             Value::List(_) => "list",
             Value::Tuple(_) => "tuple",
-<<<<<<< HEAD
             Value::Dict(_) => "dict",
             Value::Slice(_) => "slice",
             Value::Ellipsis => "ellipsis",
             Value::Object(o) => o.type_name(),
-=======
-            Value::Slice(..) => "slice",
-            Value::Ellipsis => "ellipsis",
->>>>>>> c383f01e14ae2198a4dd3cd01a34fc0be5470a08
         }
     }
     /// Keys of all tensors in the value.

@@ -199,7 +199,7 @@ pub fn vector_norm_backward(
         let n = to_dtype(&ops::sum(&mask, dim, true, None)?, g.dtype())?;
         return mul(&masked(&mask, &expand(&div(&g, &n)?, self_.sizes())?)?, &ops::sgn(self_)?);
     }
-    let power = |x: &Tensor, e: f64| ops::pow_scalar(x, Scalar::Float(e));
+    let power = |x: &Tensor, e: f64| ops::pow(x, &crate::formula::number(e)?);
     let scale = div(&g, &power(&r, p - 1.0)?)?;
     let at_zero = expand(&eq(&ops::detach(&r)?, &zero)?, self_.sizes())?;
     let out = if p < 1.0 {

@@ -6,6 +6,66 @@
 use super::{finish, ops, options::*, prelude::*, results::*};
 
 impl Tensor {
+    /// Absolute value; of a complex number its magnitude, real.
+    #[doc(alias = "torch.Tensor.abs")]
+    #[track_caller]
+    pub fn abs(&self) -> Tensor {
+        expect(ops::abs(self))
+    }
+
+    /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.abs_")]
+    #[track_caller]
+    pub fn abs_(&self) -> &Self {
+        expect(ops::abs_(self));
+        self
+    }
+
+    /// Absolute value; of a complex number its magnitude, real.
+    #[doc(alias = "torch.Tensor.absolute")]
+    #[track_caller]
+    pub fn absolute(&self) -> Tensor {
+        expect(ops::abs(self))
+    }
+
+    /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.absolute_")]
+    #[track_caller]
+    pub fn absolute_(&self) -> &Self {
+        expect(ops::abs_(self));
+        self
+    }
+
+    /// Arc cosine.
+    #[doc(alias = "torch.Tensor.acos")]
+    #[track_caller]
+    pub fn acos(&self) -> Tensor {
+        expect(ops::acos(self))
+    }
+
+    /// Arc cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.acos_")]
+    #[track_caller]
+    pub fn acos_(&self) -> &Self {
+        expect(ops::acos_(self));
+        self
+    }
+
+    /// Inverse hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.acosh")]
+    #[track_caller]
+    pub fn acosh(&self) -> Tensor {
+        expect(ops::acosh(self))
+    }
+
+    /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.acosh_")]
+    #[track_caller]
+    pub fn acosh_(&self) -> &Self {
+        expect(ops::acosh_(self));
+        self
+    }
+
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
     ///
     /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
@@ -50,6 +110,453 @@ impl Tensor {
         self
     }
 
+    /// `beta self + alpha` times the sum of the batches' products.
+    #[doc(alias = "torch.Tensor.addbmm")]
+    #[track_caller]
+    pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Tensor {
+        expect(ops::addbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addbmm_")]
+    #[track_caller]
+    pub fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> &Self {
+        expect(ops::addbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha` times the sum of the batches' products.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addbmm_with(&self, batch1: &Tensor, batch2: &Tensor, o: AddbmmOptions) -> Tensor {
+        expect(ops::addbmm(self, batch1, batch2, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addbmm_with_(&self, batch1: &Tensor, batch2: &Tensor, o: AddbmmOptions) -> &Self {
+        expect(ops::addbmm_(self, batch1, batch2, o.beta, o.alpha));
+        self
+    }
+
+    /// `self + value * tensor1 / tensor2`.
+    #[doc(alias = "torch.Tensor.addcdiv")]
+    #[track_caller]
+    pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+        expect(ops::addcdiv(self, tensor1, tensor2, Scalar::Int(1)))
+    }
+
+    /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addcdiv_")]
+    #[track_caller]
+    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
+        expect(ops::addcdiv_(self, tensor1, tensor2, Scalar::Int(1)));
+        self
+    }
+
+    /// `self + value * tensor1 / tensor2`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcdiv_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> Tensor {
+        expect(ops::addcdiv(self, tensor1, tensor2, o.value))
+    }
+
+    /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcdiv_with_(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> &Self {
+        expect(ops::addcdiv_(self, tensor1, tensor2, o.value));
+        self
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    #[doc(alias = "torch.Tensor.addcmul")]
+    #[track_caller]
+    pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+        expect(ops::addcmul(self, tensor1, tensor2, Scalar::Int(1)))
+    }
+
+    /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addcmul_")]
+    #[track_caller]
+    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
+        expect(ops::addcmul_(self, tensor1, tensor2, Scalar::Int(1)));
+        self
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcmul_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> Tensor {
+        expect(ops::addcmul(self, tensor1, tensor2, o.value))
+    }
+
+    /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcmul_with_(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> &Self {
+        expect(ops::addcmul_(self, tensor1, tensor2, o.value));
+        self
+    }
+
+    /// `beta self + alpha (mat1 @ mat2)`.
+    #[doc(alias = "torch.Tensor.addmm")]
+    #[track_caller]
+    pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Tensor {
+        expect(ops::addmm(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addmm_")]
+    #[track_caller]
+    pub fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> &Self {
+        expect(ops::addmm_(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha (mat1 @ mat2)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addmm_with(&self, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions) -> Tensor {
+        expect(ops::addmm(self, mat1, mat2, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addmm_with_(&self, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions) -> &Self {
+        expect(ops::addmm_(self, mat1, mat2, o.beta, o.alpha));
+        self
+    }
+
+    /// `beta self + alpha (mat @ vec)`.
+    #[doc(alias = "torch.Tensor.addmv")]
+    #[track_caller]
+    pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Tensor {
+        expect(ops::addmv(self, mat, vec, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addmv_")]
+    #[track_caller]
+    pub fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> &Self {
+        expect(ops::addmv_(self, mat, vec, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha (mat @ vec)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, o: AddmvOptions) -> Tensor {
+        expect(ops::addmv(self, mat, vec, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addmv_with_(&self, mat: &Tensor, vec: &Tensor, o: AddmvOptions) -> &Self {
+        expect(ops::addmv_(self, mat, vec, o.beta, o.alpha));
+        self
+    }
+
+    /// `beta self + alpha` times the outer product.
+    #[doc(alias = "torch.Tensor.addr")]
+    #[track_caller]
+    pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Tensor {
+        expect(ops::addr(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addr_")]
+    #[track_caller]
+    pub fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> &Self {
+        expect(ops::addr_(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha` times the outer product.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, o: AddrOptions) -> Tensor {
+        expect(ops::addr(self, vec1, vec2, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addr_with_(&self, vec1: &Tensor, vec2: &Tensor, o: AddrOptions) -> &Self {
+        expect(ops::addr_(self, vec1, vec2, o.beta, o.alpha));
+        self
+    }
+
+    /// Conjugate transpose of the last two dimensions.
+    #[doc(alias = "torch.Tensor.adjoint")]
+    #[track_caller]
+    pub fn adjoint(&self) -> Tensor {
+        expect(ops::adjoint(self))
+    }
+
+    /// Whether all elements are true.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all(&self) -> Tensor {
+        expect(ops::all(self))
+    }
+
+    /// Whether all elements are true, over a dimension.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::all_dim(self, dim, keepdim))
+    }
+
+    /// Whether all elements are true, over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn all_dim_with(&self, dim: i64, o: AllDimOptions) -> Tensor {
+        expect(ops::all_dim(self, dim, o.keepdim))
+    }
+
+    /// Whether all elements are true, over dimensions.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::all_dims(self, Some(&*dim.into_dims()), keepdim))
+    }
+
+    /// Whether all elements are true, over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn all_dims_with(&self, o: AllDimsOptions) -> Tensor {
+        expect(ops::all_dims(self, o.dim.as_deref(), o.keepdim))
+    }
+
+    /// Whether all elements are close, by `isclose`.
+    #[doc(alias = "torch.Tensor.allclose")]
+    #[track_caller]
+    pub fn allclose(&self, other: &Tensor) -> bool {
+        expect(ops::allclose(self, other, 1e-5, 1e-8, false))
+    }
+
+    /// Whether all elements are close, by `isclose`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn allclose_with(&self, other: &Tensor, o: AllcloseOptions) -> bool {
+        expect(ops::allclose(self, other, o.rtol, o.atol, o.equal_nan))
+    }
+
+    /// Largest elements over dimensions; the gradient is shared among equal ones.
+    #[doc(alias = "torch.Tensor.amax")]
+    #[track_caller]
+    pub fn amax(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::amax(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Largest elements over dimensions; the gradient is shared among equal ones.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn amax_with(&self, o: AmaxOptions) -> Tensor {
+        expect(ops::amax(self, &o.dim, o.keepdim))
+    }
+
+    /// Smallest elements over dimensions; the gradient is shared among equal ones.
+    #[doc(alias = "torch.Tensor.amin")]
+    #[track_caller]
+    pub fn amin(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::amin(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Smallest elements over dimensions; the gradient is shared among equal ones.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn amin_with(&self, o: AminOptions) -> Tensor {
+        expect(ops::amin(self, &o.dim, o.keepdim))
+    }
+
+    /// Smallest and largest elements.
+    #[doc(alias = "torch.Tensor.aminmax")]
+    #[track_caller]
+    pub fn aminmax(&self) -> AminmaxResult {
+        expect(ops::aminmax(self, None, false)).into()
+    }
+
+    /// Smallest and largest elements.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn aminmax_with(&self, o: AminmaxOptions) -> AminmaxResult {
+        expect(ops::aminmax(self, o.dim, o.keepdim)).into()
+    }
+
+    /// Angle of a complex number; for real ones pi where negative, else 0.
+    #[doc(alias = "torch.Tensor.angle")]
+    #[track_caller]
+    pub fn angle(&self) -> Tensor {
+        expect(ops::angle(self))
+    }
+
+    /// Whether any elements are true.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any(&self) -> Tensor {
+        expect(ops::any(self))
+    }
+
+    /// Whether any elements are true, over a dimension.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::any_dim(self, dim, keepdim))
+    }
+
+    /// Whether any elements are true, over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn any_dim_with(&self, dim: i64, o: AnyDimOptions) -> Tensor {
+        expect(ops::any_dim(self, dim, o.keepdim))
+    }
+
+    /// Whether any elements are true, over dimensions.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::any_dims(self, Some(&*dim.into_dims()), keepdim))
+    }
+
+    /// Whether any elements are true, over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn any_dims_with(&self, o: AnyDimsOptions) -> Tensor {
+        expect(ops::any_dims(self, o.dim.as_deref(), o.keepdim))
+    }
+
+    /// Arc cosine.
+    #[doc(alias = "torch.Tensor.arccos")]
+    #[track_caller]
+    pub fn arccos(&self) -> Tensor {
+        expect(ops::acos(self))
+    }
+
+    /// Arc cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arccos_")]
+    #[track_caller]
+    pub fn arccos_(&self) -> &Self {
+        expect(ops::acos_(self));
+        self
+    }
+
+    /// Inverse hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.arccosh")]
+    #[track_caller]
+    pub fn arccosh(&self) -> Tensor {
+        expect(ops::acosh(self))
+    }
+
+    /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arccosh_")]
+    #[track_caller]
+    pub fn arccosh_(&self) -> &Self {
+        expect(ops::acosh_(self));
+        self
+    }
+
+    /// Arc sine.
+    #[doc(alias = "torch.Tensor.arcsin")]
+    #[track_caller]
+    pub fn arcsin(&self) -> Tensor {
+        expect(ops::asin(self))
+    }
+
+    /// Arc sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arcsin_")]
+    #[track_caller]
+    pub fn arcsin_(&self) -> &Self {
+        expect(ops::asin_(self));
+        self
+    }
+
+    /// Inverse hyperbolic sine.
+    #[doc(alias = "torch.Tensor.arcsinh")]
+    #[track_caller]
+    pub fn arcsinh(&self) -> Tensor {
+        expect(ops::asinh(self))
+    }
+
+    /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arcsinh_")]
+    #[track_caller]
+    pub fn arcsinh_(&self) -> &Self {
+        expect(ops::asinh_(self));
+        self
+    }
+
+    /// Arc tangent.
+    #[doc(alias = "torch.Tensor.arctan")]
+    #[track_caller]
+    pub fn arctan(&self) -> Tensor {
+        expect(ops::atan(self))
+    }
+
+    /// Angle of the point (`other`, `self`).
+    #[doc(alias = "torch.Tensor.arctan2")]
+    #[track_caller]
+    pub fn arctan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
+    }
+
+    /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctan2_")]
+    #[track_caller]
+    pub fn arctan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
+        self
+    }
+
+    /// Arc tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctan_")]
+    #[track_caller]
+    pub fn arctan_(&self) -> &Self {
+        expect(ops::atan_(self));
+        self
+    }
+
+    /// Inverse hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.arctanh")]
+    #[track_caller]
+    pub fn arctanh(&self) -> Tensor {
+        expect(ops::atanh(self))
+    }
+
+    /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctanh_")]
+    #[track_caller]
+    pub fn arctanh_(&self) -> &Self {
+        expect(ops::atanh_(self));
+        self
+    }
+
     /// Index of the largest element, in the flattened input or over a dimension.
     #[doc(alias = "torch.Tensor.argmax")]
     #[track_caller]
@@ -70,6 +577,58 @@ impl Tensor {
     #[track_caller]
     pub fn argmax_with(&self, o: ArgmaxOptions) -> Tensor {
         expect(ops::argmax(self, o.dim, o.keepdim))
+    }
+
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    #[doc(alias = "torch.Tensor.argmin")]
+    #[track_caller]
+    pub fn argmin(&self) -> Tensor {
+        expect(ops::argmin(self, None, false))
+    }
+
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    #[doc(alias = "torch.Tensor.argmin")]
+    #[track_caller]
+    pub fn argmin_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::argmin(self, Some(dim), keepdim))
+    }
+
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argmin_with(&self, o: ArgminOptions) -> Tensor {
+        expect(ops::argmin(self, o.dim, o.keepdim))
+    }
+
+    /// Indices that sort a dimension.
+    #[doc(alias = "torch.Tensor.argsort")]
+    #[track_caller]
+    pub fn argsort(&self, dim: i64, descending: bool) -> Tensor {
+        expect(ops::argsort(self, dim, descending))
+    }
+
+    /// Indices that sort a dimension; equal elements keep their order.
+    #[doc(alias = "torch.Tensor.argsort")]
+    #[track_caller]
+    pub fn argsort_stable(&self, stable: bool, dim: i64, descending: bool) -> Tensor {
+        expect(ops::argsort_stable(self, stable, dim, descending))
+    }
+
+    /// Indices that sort a dimension; equal elements keep their order.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argsort_stable_with(&self, stable: bool, o: ArgsortStableOptions) -> Tensor {
+        expect(ops::argsort_stable(self, stable, o.dim, o.descending))
+    }
+
+    /// Indices that sort a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argsort_with(&self, o: ArgsortOptions) -> Tensor {
+        expect(ops::argsort(self, o.dim, o.descending))
     }
 
     /// Coordinates of the elements that are not zero, one row each.
@@ -94,11 +653,529 @@ impl Tensor {
         expect(ops::as_strided(self, &size.into_dims(), &stride.into_dims(), o.storage_offset))
     }
 
+    /// Arc sine.
+    #[doc(alias = "torch.Tensor.asin")]
+    #[track_caller]
+    pub fn asin(&self) -> Tensor {
+        expect(ops::asin(self))
+    }
+
+    /// Arc sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.asin_")]
+    #[track_caller]
+    pub fn asin_(&self) -> &Self {
+        expect(ops::asin_(self));
+        self
+    }
+
+    /// Inverse hyperbolic sine.
+    #[doc(alias = "torch.Tensor.asinh")]
+    #[track_caller]
+    pub fn asinh(&self) -> Tensor {
+        expect(ops::asinh(self))
+    }
+
+    /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.asinh_")]
+    #[track_caller]
+    pub fn asinh_(&self) -> &Self {
+        expect(ops::asinh_(self));
+        self
+    }
+
+    /// Arc tangent.
+    #[doc(alias = "torch.Tensor.atan")]
+    #[track_caller]
+    pub fn atan(&self) -> Tensor {
+        expect(ops::atan(self))
+    }
+
+    /// Angle of the point (`other`, `self`).
+    #[doc(alias = "torch.Tensor.atan2")]
+    #[track_caller]
+    pub fn atan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
+    }
+
+    /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atan2_")]
+    #[track_caller]
+    pub fn atan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
+        self
+    }
+
+    /// Arc tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atan_")]
+    #[track_caller]
+    pub fn atan_(&self) -> &Self {
+        expect(ops::atan_(self));
+        self
+    }
+
+    /// Inverse hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.atanh")]
+    #[track_caller]
+    pub fn atanh(&self) -> Tensor {
+        expect(ops::atanh(self))
+    }
+
+    /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atanh_")]
+    #[track_caller]
+    pub fn atanh_(&self) -> &Self {
+        expect(ops::atanh_(self));
+        self
+    }
+
+    /// `beta self + alpha (batch1 @ batch2)` over batches.
+    #[doc(alias = "torch.Tensor.baddbmm")]
+    #[track_caller]
+    pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Tensor {
+        expect(ops::baddbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.baddbmm_")]
+    #[track_caller]
+    pub fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> &Self {
+        expect(ops::baddbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha (batch1 @ batch2)` over batches.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn baddbmm_with(&self, batch1: &Tensor, batch2: &Tensor, o: BaddbmmOptions) -> Tensor {
+        expect(ops::baddbmm(self, batch1, batch2, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn baddbmm_with_(&self, batch1: &Tensor, batch2: &Tensor, o: BaddbmmOptions) -> &Self {
+        expect(ops::baddbmm_(self, batch1, batch2, o.beta, o.alpha));
+        self
+    }
+
+    /// Ones with the probabilities of the input, zeros else.
+    #[doc(alias = "torch.Tensor.bernoulli")]
+    #[track_caller]
+    pub fn bernoulli(&self) -> Tensor {
+        expect(ops::bernoulli(self, None))
+    }
+
+    /// Ones with probability `p`, zeros else, in the input's shape.
+    #[doc(alias = "torch.Tensor.bernoulli")]
+    #[track_caller]
+    pub fn bernoulli_p(&self, p: f64) -> Tensor {
+        expect(ops::bernoulli_p(self, p, None))
+    }
+
+    /// Ones with probability `p`, zeros else, in the input's shape.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn bernoulli_p_with(&self, p: f64, o: BernoulliPOptions) -> Tensor {
+        expect(ops::bernoulli_p(self, p, o.generator.as_ref()))
+    }
+
+    /// Ones with the probabilities of the input, zeros else.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn bernoulli_with(&self, o: BernoulliOptions) -> Tensor {
+        expect(ops::bernoulli(self, o.generator.as_ref()))
+    }
+
+    /// Counts (or sums of weights) of each non-negative integer.
+    #[doc(alias = "torch.Tensor.bincount")]
+    #[track_caller]
+    pub fn bincount(&self) -> Tensor {
+        expect(ops::bincount(self, None, 0))
+    }
+
+    /// Counts (or sums of weights) of each non-negative integer.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn bincount_with(&self, o: BincountOptions) -> Tensor {
+        expect(ops::bincount(self, o.weights.as_ref(), o.minlength))
+    }
+
+    /// Bits that both have; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_and")]
+    #[track_caller]
+    pub fn bitwise_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_and(self, &other))
+    }
+
+    /// Bits that both have; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_and_")]
+    #[track_caller]
+    pub fn bitwise_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_and_(self, &other));
+        self
+    }
+
+    /// Bits shifted to the left by `other`.
+    #[doc(alias = "torch.Tensor.bitwise_left_shift")]
+    #[track_caller]
+    pub fn bitwise_left_shift(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_left_shift(self, &other))
+    }
+
+    /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
+    #[track_caller]
+    pub fn bitwise_left_shift_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_left_shift_(self, &other));
+        self
+    }
+
+    /// All bits flipped; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_not")]
+    #[track_caller]
+    pub fn bitwise_not(&self) -> Tensor {
+        expect(ops::bitwise_not(self))
+    }
+
+    /// All bits flipped; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_not_")]
+    #[track_caller]
+    pub fn bitwise_not_(&self) -> &Self {
+        expect(ops::bitwise_not_(self));
+        self
+    }
+
+    /// Bits that either has; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_or")]
+    #[track_caller]
+    pub fn bitwise_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_or(self, &other))
+    }
+
+    /// Bits that either has; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_or_")]
+    #[track_caller]
+    pub fn bitwise_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_or_(self, &other));
+        self
+    }
+
+    /// Bits shifted to the right by `other`, keeping the sign.
+    #[doc(alias = "torch.Tensor.bitwise_right_shift")]
+    #[track_caller]
+    pub fn bitwise_right_shift(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_right_shift(self, &other))
+    }
+
+    /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
+    #[track_caller]
+    pub fn bitwise_right_shift_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_right_shift_(self, &other));
+        self
+    }
+
+    /// Bits that exactly one has; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_xor")]
+    #[track_caller]
+    pub fn bitwise_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_xor(self, &other))
+    }
+
+    /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_xor_")]
+    #[track_caller]
+    pub fn bitwise_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_xor_(self, &other));
+        self
+    }
+
+    /// Batched matrix product.
+    #[doc(alias = "torch.Tensor.bmm")]
+    #[track_caller]
+    pub fn bmm(&self, mat2: &Tensor) -> Tensor {
+        expect(ops::bmm(self, mat2))
+    }
+
+    /// Expanded to the given sizes.
+    #[doc(alias = "torch.Tensor.broadcast_to")]
+    #[track_caller]
+    pub fn broadcast_to(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::broadcast_to(self, &size.into_dims()))
+    }
+
+    /// Fills with numbers of the Cauchy distribution.
+    #[doc(alias = "torch.Tensor.cauchy_")]
+    #[track_caller]
+    pub fn cauchy_(&self, median: f64, sigma: f64) -> &Self {
+        expect(ops::cauchy_(self, median, sigma, None));
+        self
+    }
+
+    /// Fills with numbers of the Cauchy distribution.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cauchy_with(&self, o: CauchyInplaceOptions) -> &Self {
+        expect(ops::cauchy_(self, o.median, o.sigma, o.generator.as_ref()));
+        self
+    }
+
+    /// Rounds up.
+    #[doc(alias = "torch.Tensor.ceil")]
+    #[track_caller]
+    pub fn ceil(&self) -> Tensor {
+        expect(ops::ceil(self))
+    }
+
+    /// Rounds up. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ceil_")]
+    #[track_caller]
+    pub fn ceil_(&self) -> &Self {
+        expect(ops::ceil_(self));
+        self
+    }
+
+    /// About equal parts along a dimension.
+    #[doc(alias = "torch.Tensor.chunk")]
+    #[track_caller]
+    pub fn chunk(&self, chunks: i64, dim: i64) -> Vec<Tensor> {
+        expect(ops::chunk(self, chunks, dim))
+    }
+
+    /// About equal parts along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn chunk_with(&self, chunks: i64, o: ChunkOptions) -> Vec<Tensor> {
+        expect(ops::chunk(self, chunks, o.dim))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    #[doc(alias = "torch.Tensor.clamp")]
+    #[track_caller]
+    pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_")]
+    #[track_caller]
+    pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+        self
+    }
+
+    /// `min(x, max)`.
+    #[doc(alias = "torch.Tensor.clamp_max")]
+    #[track_caller]
+    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp_max(self, max.into()))
+    }
+
+    /// `min(x, max)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_max_")]
+    #[track_caller]
+    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_max_(self, max.into()));
+        self
+    }
+
+    /// `min(x, max)` with a tensor as bound.
+    #[doc(alias = "torch.Tensor.clamp_max")]
+    #[track_caller]
+    pub fn clamp_max_tensor(&self, max: &Tensor) -> Tensor {
+        expect(ops::clamp_max_tensor(self, max))
+    }
+
+    /// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_max_")]
+    #[track_caller]
+    pub fn clamp_max_tensor_(&self, max: &Tensor) -> &Self {
+        expect(ops::clamp_max_tensor_(self, max));
+        self
+    }
+
+    /// `max(x, min)`.
+    #[doc(alias = "torch.Tensor.clamp_min")]
+    #[track_caller]
+    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp_min(self, min.into()))
+    }
+
+    /// `max(x, min)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_min_")]
+    #[track_caller]
+    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_min_(self, min.into()));
+        self
+    }
+
+    /// `max(x, min)` with a tensor as bound.
+    #[doc(alias = "torch.Tensor.clamp_min")]
+    #[track_caller]
+    pub fn clamp_min_tensor(&self, min: &Tensor) -> Tensor {
+        expect(ops::clamp_min_tensor(self, min))
+    }
+
+    /// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_min_")]
+    #[track_caller]
+    pub fn clamp_min_tensor_(&self, min: &Tensor) -> &Self {
+        expect(ops::clamp_min_tensor_(self, min));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    #[doc(alias = "torch.Tensor.clamp")]
+    #[track_caller]
+    pub fn clamp_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+        expect(ops::clamp_tensor(self, min, max))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_")]
+    #[track_caller]
+    pub fn clamp_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
+        expect(ops::clamp_tensor_(self, min, max));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
+        expect(ops::clamp_tensor(self, o.min.as_ref(), o.max.as_ref()))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_tensor_with_(&self, o: ClampTensorOptions) -> &Self {
+        expect(ops::clamp_tensor_(self, o.min.as_ref(), o.max.as_ref()));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_with(&self, o: ClampOptions) -> Tensor {
+        expect(ops::clamp(self, o.min, o.max))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_with_(&self, o: ClampOptions) -> &Self {
+        expect(ops::clamp_(self, o.min, o.max));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    #[doc(alias = "torch.Tensor.clip")]
+    #[track_caller]
+    pub fn clip(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clip_")]
+    #[track_caller]
+    pub fn clip_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    #[doc(alias = "torch.Tensor.clip")]
+    #[track_caller]
+    pub fn clip_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+        expect(ops::clamp_tensor(self, min, max))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clip_")]
+    #[track_caller]
+    pub fn clip_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
+        expect(ops::clamp_tensor_(self, min, max));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
+        expect(ops::clamp_tensor(self, o.min.as_ref(), o.max.as_ref()))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_tensor_with_(&self, o: ClampTensorOptions) -> &Self {
+        expect(ops::clamp_tensor_(self, o.min.as_ref(), o.max.as_ref()));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_with(&self, o: ClampOptions) -> Tensor {
+        expect(ops::clamp(self, o.min, o.max))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_with_(&self, o: ClampOptions) -> &Self {
+        expect(ops::clamp_(self, o.min, o.max));
+        self
+    }
+
     /// The complex conjugate, as a lazy view; a real tensor is itself.
     #[doc(alias = "torch.Tensor.conj")]
     #[track_caller]
     pub fn conj(&self) -> Tensor {
         expect(ops::conj(self))
+    }
+
+    /// Complex conjugate, computed at once; real tensors give copies.
+    #[doc(alias = "torch.Tensor.conj_physical")]
+    #[track_caller]
+    pub fn conj_physical(&self) -> Tensor {
+        expect(ops::conj_physical(self))
+    }
+
+    /// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.conj_physical_")]
+    #[track_caller]
+    pub fn conj_physical_(&self) -> &Self {
+        expect(ops::conj_physical_(self));
+        self
     }
 
     /// The same values, contiguous in memory; the tensor itself if it already is.
@@ -133,11 +1210,218 @@ impl Tensor {
         self
     }
 
+    /// Magnitude of the input, sign of `other`.
+    #[doc(alias = "torch.Tensor.copysign")]
+    #[track_caller]
+    pub fn copysign(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::copysign(self, &other))
+    }
+
+    /// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.copysign_")]
+    #[track_caller]
+    pub fn copysign_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::copysign_(self, &other));
+        self
+    }
+
+    /// Cosine.
+    #[doc(alias = "torch.Tensor.cos")]
+    #[track_caller]
+    pub fn cos(&self) -> Tensor {
+        expect(ops::cos(self))
+    }
+
+    /// Cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cos_")]
+    #[track_caller]
+    pub fn cos_(&self) -> &Self {
+        expect(ops::cos_(self));
+        self
+    }
+
+    /// Hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.cosh")]
+    #[track_caller]
+    pub fn cosh(&self) -> Tensor {
+        expect(ops::cosh(self))
+    }
+
+    /// Hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cosh_")]
+    #[track_caller]
+    pub fn cosh_(&self) -> &Self {
+        expect(ops::cosh_(self));
+        self
+    }
+
+    /// Number of elements that are not zero, of all or over dimensions.
+    #[doc(alias = "torch.Tensor.count_nonzero")]
+    #[track_caller]
+    pub fn count_nonzero(&self) -> Tensor {
+        expect(ops::count_nonzero(self, None))
+    }
+
+    /// Number of elements that are not zero, of all or over dimensions.
+    #[doc(alias = "torch.Tensor.count_nonzero")]
+    #[track_caller]
+    pub fn count_nonzero_dim(&self, dim: impl IntoDims) -> Tensor {
+        expect(ops::count_nonzero(self, Some(&*dim.into_dims())))
+    }
+
+    /// Number of elements that are not zero, of all or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn count_nonzero_with(&self, o: CountNonzeroOptions) -> Tensor {
+        expect(ops::count_nonzero(self, o.dim.as_deref()))
+    }
+
+    /// The largest element so far along a dimension, and where it is.
+    #[doc(alias = "torch.Tensor.cummax")]
+    #[track_caller]
+    pub fn cummax(&self, dim: i64) -> CummaxResult {
+        expect(ops::cummax(self, dim)).into()
+    }
+
+    /// The smallest element so far along a dimension, and where it is.
+    #[doc(alias = "torch.Tensor.cummin")]
+    #[track_caller]
+    pub fn cummin(&self, dim: i64) -> CumminResult {
+        expect(ops::cummin(self, dim)).into()
+    }
+
+    /// Running products along a dimension.
+    #[doc(alias = "torch.Tensor.cumprod")]
+    #[track_caller]
+    pub fn cumprod(&self, dim: i64) -> Tensor {
+        expect(ops::cumprod(self, dim, None))
+    }
+
+    /// Running products along a dimension. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cumprod_")]
+    #[track_caller]
+    pub fn cumprod_(&self, dim: i64) -> &Self {
+        expect(ops::cumprod_(self, dim, None));
+        self
+    }
+
+    /// Running products along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumprod_with(&self, dim: i64, o: CumprodOptions) -> Tensor {
+        expect(ops::cumprod(self, dim, o.dtype))
+    }
+
+    /// Running products along a dimension. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumprod_with_(&self, dim: i64, o: CumprodOptions) -> &Self {
+        expect(ops::cumprod_(self, dim, o.dtype));
+        self
+    }
+
+    /// Running sums along a dimension.
+    #[doc(alias = "torch.Tensor.cumsum")]
+    #[track_caller]
+    pub fn cumsum(&self, dim: i64) -> Tensor {
+        expect(ops::cumsum(self, dim, None))
+    }
+
+    /// Running sums along a dimension. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cumsum_")]
+    #[track_caller]
+    pub fn cumsum_(&self, dim: i64) -> &Self {
+        expect(ops::cumsum_(self, dim, None));
+        self
+    }
+
+    /// Running sums along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumsum_with(&self, dim: i64, o: CumsumOptions) -> Tensor {
+        expect(ops::cumsum(self, dim, o.dtype))
+    }
+
+    /// Running sums along a dimension. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumsum_with_(&self, dim: i64, o: CumsumOptions) -> &Self {
+        expect(ops::cumsum_(self, dim, o.dtype));
+        self
+    }
+
+    /// Degrees to radians.
+    #[doc(alias = "torch.Tensor.deg2rad")]
+    #[track_caller]
+    pub fn deg2rad(&self) -> Tensor {
+        expect(ops::deg2rad(self))
+    }
+
+    /// Degrees to radians. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.deg2rad_")]
+    #[track_caller]
+    pub fn deg2rad_(&self) -> &Self {
+        expect(ops::deg2rad_(self));
+        self
+    }
+
     /// The same memory without history.
     #[doc(alias = "torch.Tensor.detach")]
     #[track_caller]
     pub fn detach(&self) -> Tensor {
         expect(ops::detach(self))
+    }
+
+    /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+    #[doc(alias = "torch.Tensor.diag")]
+    #[track_caller]
+    pub fn diag(&self, diagonal: i64) -> Tensor {
+        expect(ops::diag(self, diagonal))
+    }
+
+    /// Matrices with the last dimension on their diagonal.
+    #[doc(alias = "torch.Tensor.diag_embed")]
+    #[track_caller]
+    pub fn diag_embed(&self, offset: i64, dim1: i64, dim2: i64) -> Tensor {
+        expect(ops::diag_embed(self, offset, dim1, dim2))
+    }
+
+    /// Matrices with the last dimension on their diagonal.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diag_embed_with(&self, o: DiagEmbedOptions) -> Tensor {
+        expect(ops::diag_embed(self, o.offset, o.dim1, o.dim2))
+    }
+
+    /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diag_with(&self, o: DiagOptions) -> Tensor {
+        expect(ops::diag(self, o.diagonal))
+    }
+
+    /// A matrix with all elements on its diagonal.
+    #[doc(alias = "torch.Tensor.diagflat")]
+    #[track_caller]
+    pub fn diagflat(&self, offset: i64) -> Tensor {
+        expect(ops::diagflat(self, offset))
+    }
+
+    /// A matrix with all elements on its diagonal.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diagflat_with(&self, o: DiagflatOptions) -> Tensor {
+        expect(ops::diagflat(self, o.offset))
     }
 
     /// The diagonal of two dimensions, as the last dimension.
@@ -221,6 +1505,44 @@ impl Tensor {
         self
     }
 
+    /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+    #[doc(alias = "torch.Tensor.divide")]
+    #[track_caller]
+    pub fn divide_mode(&self, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::div_mode(self, &other, rounding_mode))
+    }
+
+    /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.divide_")]
+    #[track_caller]
+    pub fn divide_mode_(&self, other: impl Operand, rounding_mode: Option<&str>) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::div_mode_(self, &other, rounding_mode));
+        self
+    }
+
+    /// Sum of products of two vectors.
+    #[doc(alias = "torch.Tensor.dot")]
+    #[track_caller]
+    pub fn dot(&self, tensor: &Tensor) -> Tensor {
+        expect(ops::dot(self, tensor))
+    }
+
+    /// Equal parts along one dimension.
+    #[doc(alias = "torch.Tensor.dsplit")]
+    #[track_caller]
+    pub fn dsplit(&self, sections: i64) -> Vec<Tensor> {
+        expect(ops::dsplit(self, sections))
+    }
+
+    /// Parts along one dimension, cut at indices.
+    #[doc(alias = "torch.Tensor.dsplit")]
+    #[track_caller]
+    pub fn dsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
+        expect(ops::dsplit_array(self, &indices.into_dims()))
+    }
+
     /// Whether elements are equal.
     #[doc(alias = "torch.Tensor.eq")]
     #[track_caller]
@@ -238,14 +1560,36 @@ impl Tensor {
         self
     }
 
-    /// Exponential of every element.
+    /// Whether both have the same shape and elements.
+    #[doc(alias = "torch.Tensor.equal")]
+    #[track_caller]
+    pub fn equal(&self, other: &Tensor) -> bool {
+        expect(ops::equal(self, other))
+    }
+
+    /// Exponential.
     #[doc(alias = "torch.Tensor.exp")]
     #[track_caller]
     pub fn exp(&self) -> Tensor {
         expect(ops::exp(self))
     }
 
-    /// Exponential of every element. In place: the first tensor takes the result.
+    /// 2 to the power of every element.
+    #[doc(alias = "torch.Tensor.exp2")]
+    #[track_caller]
+    pub fn exp2(&self) -> Tensor {
+        expect(ops::exp2(self))
+    }
+
+    /// 2 to the power of every element. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.exp2_")]
+    #[track_caller]
+    pub fn exp2_(&self) -> &Self {
+        expect(ops::exp2_(self));
+        self
+    }
+
+    /// Exponential. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.exp_")]
     #[track_caller]
     pub fn exp_(&self) -> &Self {
@@ -260,12 +1604,51 @@ impl Tensor {
         expect(ops::expand(self, &size.into_dims(), false))
     }
 
+    /// Expanded to another tensor's sizes.
+    #[doc(alias = "torch.Tensor.expand_as")]
+    #[track_caller]
+    pub fn expand_as(&self, other: &Tensor) -> Tensor {
+        expect(ops::expand_as(self, other))
+    }
+
     /// Repeats dimensions of size 1 without a copy.
     ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn expand_with(&self, size: impl IntoDims, o: ExpandOptions) -> Tensor {
         expect(ops::expand(self, &size.into_dims(), o.implicit))
+    }
+
+    /// `exp(x) - 1`, accurate near 0.
+    #[doc(alias = "torch.Tensor.expm1")]
+    #[track_caller]
+    pub fn expm1(&self) -> Tensor {
+        expect(ops::expm1(self))
+    }
+
+    /// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.expm1_")]
+    #[track_caller]
+    pub fn expm1_(&self) -> &Self {
+        expect(ops::expm1_(self));
+        self
+    }
+
+    /// Fills with exponentially distributed numbers.
+    #[doc(alias = "torch.Tensor.exponential_")]
+    #[track_caller]
+    pub fn exponential_(&self, lambd: f64) -> &Self {
+        expect(ops::exponential_(self, lambd, None));
+        self
+    }
+
+    /// Fills with exponentially distributed numbers.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn exponential_with(&self, o: ExponentialInplaceOptions) -> &Self {
+        expect(ops::exponential_(self, o.lambd, o.generator.as_ref()));
+        self
     }
 
     /// Sets every element to `value`.
@@ -284,6 +1667,21 @@ impl Tensor {
         self
     }
 
+    /// Rounds towards zero.
+    #[doc(alias = "torch.Tensor.fix")]
+    #[track_caller]
+    pub fn fix(&self) -> Tensor {
+        expect(ops::trunc(self))
+    }
+
+    /// Rounds towards zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.fix_")]
+    #[track_caller]
+    pub fn fix_(&self) -> &Self {
+        expect(ops::trunc_(self));
+        self
+    }
+
     /// Joins a range of dimensions into one.
     #[doc(alias = "torch.Tensor.flatten")]
     #[track_caller]
@@ -299,6 +1697,115 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
+    /// Reverses dimensions.
+    #[doc(alias = "torch.Tensor.flip")]
+    #[track_caller]
+    pub fn flip(&self, dims: impl IntoDims) -> Tensor {
+        expect(ops::flip(self, &dims.into_dims()))
+    }
+
+    /// Reverses the second dimension.
+    #[doc(alias = "torch.Tensor.fliplr")]
+    #[track_caller]
+    pub fn fliplr(&self) -> Tensor {
+        expect(ops::fliplr(self))
+    }
+
+    /// Reverses the first dimension.
+    #[doc(alias = "torch.Tensor.flipud")]
+    #[track_caller]
+    pub fn flipud(&self) -> Tensor {
+        expect(ops::flipud(self))
+    }
+
+    /// The input to the power `exponent`, computed in float64 or complex128.
+    #[doc(alias = "torch.Tensor.float_power")]
+    #[track_caller]
+    pub fn float_power(&self, exponent: impl Operand) -> Tensor {
+        let exponent = expect(exponent.operand());
+        expect(ops::float_power(self, &exponent))
+    }
+
+    /// Rounds down.
+    #[doc(alias = "torch.Tensor.floor")]
+    #[track_caller]
+    pub fn floor(&self) -> Tensor {
+        expect(ops::floor(self))
+    }
+
+    /// Rounds down. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.floor_")]
+    #[track_caller]
+    pub fn floor_(&self) -> &Self {
+        expect(ops::floor_(self));
+        self
+    }
+
+    /// Quotient rounded down, as Python's `//`.
+    #[doc(alias = "torch.Tensor.floor_divide")]
+    #[track_caller]
+    pub fn floor_divide(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::floor_divide(self, &other))
+    }
+
+    /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.floor_divide_")]
+    #[track_caller]
+    pub fn floor_divide_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::floor_divide_(self, &other));
+        self
+    }
+
+    /// The larger of both; NaN only if both are.
+    #[doc(alias = "torch.Tensor.fmax")]
+    #[track_caller]
+    pub fn fmax(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmax(self, &other))
+    }
+
+    /// The smaller of both; NaN only if both are.
+    #[doc(alias = "torch.Tensor.fmin")]
+    #[track_caller]
+    pub fn fmin(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmin(self, &other))
+    }
+
+    /// Remainder with the sign of the dividend, as C's `fmod`.
+    #[doc(alias = "torch.Tensor.fmod")]
+    #[track_caller]
+    pub fn fmod(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmod(self, &other))
+    }
+
+    /// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.fmod_")]
+    #[track_caller]
+    pub fn fmod_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::fmod_(self, &other));
+        self
+    }
+
+    /// The part behind the point: `x - trunc(x)`.
+    #[doc(alias = "torch.Tensor.frac")]
+    #[track_caller]
+    pub fn frac(&self) -> Tensor {
+        expect(ops::frac(self))
+    }
+
+    /// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.frac_")]
+    #[track_caller]
+    pub fn frac_(&self) -> &Self {
+        expect(ops::frac_(self));
+        self
+    }
+
     /// Elements along a dimension at `index`, which has as many dimensions as the input.
     #[doc(alias = "torch.Tensor.gather")]
     #[track_caller]
@@ -312,6 +1819,168 @@ impl Tensor {
     #[track_caller]
     pub fn gather_with(&self, dim: i64, index: &Tensor, o: GatherOptions) -> Tensor {
         expect(ops::gather(self, dim, index, o.sparse_grad))
+    }
+
+    /// Whether elements are larger than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.ge")]
+    #[track_caller]
+    pub fn ge(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ge(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ge_")]
+    #[track_caller]
+    pub fn ge_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ge_(self, &other));
+        self
+    }
+
+    /// Fills with numbers of the geometric distribution.
+    #[doc(alias = "torch.Tensor.geometric_")]
+    #[track_caller]
+    pub fn geometric_(&self, p: f64) -> &Self {
+        expect(ops::geometric_(self, p, None));
+        self
+    }
+
+    /// Fills with numbers of the geometric distribution.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn geometric_with(&self, p: f64, o: GeometricInplaceOptions) -> &Self {
+        expect(ops::geometric_(self, p, o.generator.as_ref()));
+        self
+    }
+
+    /// Outer product of two vectors.
+    #[doc(alias = "torch.Tensor.ger")]
+    #[track_caller]
+    pub fn ger(&self, vec2: &Tensor) -> Tensor {
+        expect(ops::outer(self, vec2))
+    }
+
+    /// Whether elements are larger than those of `other`.
+    #[doc(alias = "torch.Tensor.greater")]
+    #[track_caller]
+    pub fn greater(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::gt(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.greater_")]
+    #[track_caller]
+    pub fn greater_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::gt_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.greater_equal")]
+    #[track_caller]
+    pub fn greater_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ge(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.greater_equal_")]
+    #[track_caller]
+    pub fn greater_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ge_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other`.
+    #[doc(alias = "torch.Tensor.gt")]
+    #[track_caller]
+    pub fn gt(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::gt(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.gt_")]
+    #[track_caller]
+    pub fn gt_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::gt_(self, &other));
+        self
+    }
+
+    /// 0 where the input is below 0, 1 where above, `values` at 0.
+    #[doc(alias = "torch.Tensor.heaviside")]
+    #[track_caller]
+    pub fn heaviside(&self, values: impl Operand) -> Tensor {
+        let values = expect(values.operand());
+        expect(ops::heaviside(self, &values))
+    }
+
+    /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.heaviside_")]
+    #[track_caller]
+    pub fn heaviside_(&self, values: impl Operand) -> &Self {
+        let values = expect(values.operand());
+        expect(ops::heaviside_(self, &values));
+        self
+    }
+
+    /// Counts of values in equal bins.
+    #[doc(alias = "torch.Tensor.histc")]
+    #[track_caller]
+    pub fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::histc(self, bins, min.into(), max.into()))
+    }
+
+    /// Counts of values in equal bins.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn histc_with(&self, o: HistcOptions) -> Tensor {
+        expect(ops::histc(self, o.bins, o.min, o.max))
+    }
+
+    /// Equal parts along one dimension.
+    #[doc(alias = "torch.Tensor.hsplit")]
+    #[track_caller]
+    pub fn hsplit(&self, sections: i64) -> Vec<Tensor> {
+        expect(ops::hsplit(self, sections))
+    }
+
+    /// Parts along one dimension, cut at indices.
+    #[doc(alias = "torch.Tensor.hsplit")]
+    #[track_caller]
+    pub fn hsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
+        expect(ops::hsplit_array(self, &indices.into_dims()))
+    }
+
+    /// `sqrt(self^2 + other^2)` without overflow.
+    #[doc(alias = "torch.Tensor.hypot")]
+    #[track_caller]
+    pub fn hypot(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::hypot(self, &other))
+    }
+
+    /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.hypot_")]
+    #[track_caller]
+    pub fn hypot_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::hypot_(self, &other));
+        self
+    }
+
+    /// Imaginary part as a view.
+    #[doc(alias = "torch.Tensor.imag")]
+    #[track_caller]
+    pub fn imag(&self) -> Tensor {
+        expect(ops::imag(self))
     }
 
     /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
@@ -476,6 +2145,403 @@ impl Tensor {
         expect(ops::index_select(self, dim, index))
     }
 
+    /// Sum of products over the last dimensions.
+    #[doc(alias = "torch.Tensor.inner")]
+    #[track_caller]
+    pub fn inner(&self, other: &Tensor) -> Tensor {
+        expect(ops::inner(self, other))
+    }
+
+    /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+    #[doc(alias = "torch.Tensor.isclose")]
+    #[track_caller]
+    pub fn isclose(&self, other: &Tensor) -> Tensor {
+        expect(ops::isclose(self, other, 1e-5, 1e-8, false))
+    }
+
+    /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn isclose_with(&self, other: &Tensor, o: IscloseOptions) -> Tensor {
+        expect(ops::isclose(self, other, o.rtol, o.atol, o.equal_nan))
+    }
+
+    /// Whether elements are neither infinite nor NaN.
+    #[doc(alias = "torch.Tensor.isfinite")]
+    #[track_caller]
+    pub fn isfinite(&self) -> Tensor {
+        expect(ops::isfinite(self))
+    }
+
+    /// Whether elements are infinite.
+    #[doc(alias = "torch.Tensor.isinf")]
+    #[track_caller]
+    pub fn isinf(&self) -> Tensor {
+        expect(ops::isinf(self))
+    }
+
+    /// Whether elements are NaN.
+    #[doc(alias = "torch.Tensor.isnan")]
+    #[track_caller]
+    pub fn isnan(&self) -> Tensor {
+        expect(ops::isnan(self))
+    }
+
+    /// Whether elements are minus infinity.
+    #[doc(alias = "torch.Tensor.isneginf")]
+    #[track_caller]
+    pub fn isneginf(&self) -> Tensor {
+        expect(ops::isneginf(self))
+    }
+
+    /// Whether elements are plus infinity.
+    #[doc(alias = "torch.Tensor.isposinf")]
+    #[track_caller]
+    pub fn isposinf(&self) -> Tensor {
+        expect(ops::isposinf(self))
+    }
+
+    /// Whether imaginary parts are 0.
+    #[doc(alias = "torch.Tensor.isreal")]
+    #[track_caller]
+    pub fn isreal(&self) -> Tensor {
+        expect(ops::isreal(self))
+    }
+
+    /// Kronecker product.
+    #[doc(alias = "torch.Tensor.kron")]
+    #[track_caller]
+    pub fn kron(&self, other: &Tensor) -> Tensor {
+        expect(ops::kron(self, other))
+    }
+
+    /// k-th smallest elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.kthvalue")]
+    #[track_caller]
+    pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
+        expect(ops::kthvalue(self, k, dim, keepdim)).into()
+    }
+
+    /// k-th smallest elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn kthvalue_with(&self, k: i64, o: KthvalueOptions) -> KthvalueResult {
+        expect(ops::kthvalue(self, k, o.dim, o.keepdim)).into()
+    }
+
+    /// `self * 2^other`.
+    #[doc(alias = "torch.Tensor.ldexp")]
+    #[track_caller]
+    pub fn ldexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ldexp(self, &other))
+    }
+
+    /// `self * 2^other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ldexp_")]
+    #[track_caller]
+    pub fn ldexp_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ldexp_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.le")]
+    #[track_caller]
+    pub fn le(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::le(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.le_")]
+    #[track_caller]
+    pub fn le_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::le_(self, &other));
+        self
+    }
+
+    /// `self + weight * (end - self)` with one number as weight.
+    #[doc(alias = "torch.Tensor.lerp")]
+    #[track_caller]
+    pub fn lerp(&self, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
+        expect(ops::lerp(self, end, weight.into()))
+    }
+
+    /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lerp_")]
+    #[track_caller]
+    pub fn lerp_(&self, end: &Tensor, weight: impl Into<Scalar>) -> &Self {
+        expect(ops::lerp_(self, end, weight.into()));
+        self
+    }
+
+    /// `self + weight * (end - self)`.
+    #[doc(alias = "torch.Tensor.lerp")]
+    #[track_caller]
+    pub fn lerp_tensor(&self, end: &Tensor, weight: &Tensor) -> Tensor {
+        expect(ops::lerp_tensor(self, end, weight))
+    }
+
+    /// `self + weight * (end - self)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lerp_")]
+    #[track_caller]
+    pub fn lerp_tensor_(&self, end: &Tensor, weight: &Tensor) -> &Self {
+        expect(ops::lerp_tensor_(self, end, weight));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other`.
+    #[doc(alias = "torch.Tensor.less")]
+    #[track_caller]
+    pub fn less(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::lt(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.less_")]
+    #[track_caller]
+    pub fn less_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::lt_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.less_equal")]
+    #[track_caller]
+    pub fn less_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::le(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.less_equal_")]
+    #[track_caller]
+    pub fn less_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::le_(self, &other));
+        self
+    }
+
+    /// Natural logarithm.
+    #[doc(alias = "torch.Tensor.log")]
+    #[track_caller]
+    pub fn log(&self) -> Tensor {
+        expect(ops::log(self))
+    }
+
+    /// Logarithm to base 10.
+    #[doc(alias = "torch.Tensor.log10")]
+    #[track_caller]
+    pub fn log10(&self) -> Tensor {
+        expect(ops::log10(self))
+    }
+
+    /// Logarithm to base 10. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log10_")]
+    #[track_caller]
+    pub fn log10_(&self) -> &Self {
+        expect(ops::log10_(self));
+        self
+    }
+
+    /// `log(1 + x)`, accurate near 0.
+    #[doc(alias = "torch.Tensor.log1p")]
+    #[track_caller]
+    pub fn log1p(&self) -> Tensor {
+        expect(ops::log1p(self))
+    }
+
+    /// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log1p_")]
+    #[track_caller]
+    pub fn log1p_(&self) -> &Self {
+        expect(ops::log1p_(self));
+        self
+    }
+
+    /// Logarithm to base 2.
+    #[doc(alias = "torch.Tensor.log2")]
+    #[track_caller]
+    pub fn log2(&self) -> Tensor {
+        expect(ops::log2(self))
+    }
+
+    /// Logarithm to base 2. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log2_")]
+    #[track_caller]
+    pub fn log2_(&self) -> &Self {
+        expect(ops::log2_(self));
+        self
+    }
+
+    /// Natural logarithm. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log_")]
+    #[track_caller]
+    pub fn log_(&self) -> &Self {
+        expect(ops::log_(self));
+        self
+    }
+
+    /// Fills with numbers whose logarithm is normally distributed.
+    #[doc(alias = "torch.Tensor.log_normal_")]
+    #[track_caller]
+    pub fn log_normal_(&self, mean: f64, std: f64) -> &Self {
+        expect(ops::log_normal_(self, mean, std, None));
+        self
+    }
+
+    /// Fills with numbers whose logarithm is normally distributed.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn log_normal_with(&self, o: LogNormalInplaceOptions) -> &Self {
+        expect(ops::log_normal_(self, o.mean, o.std, o.generator.as_ref()));
+        self
+    }
+
+    /// Logarithm of softmax, without loss of precision.
+    #[doc(alias = "torch.Tensor.log_softmax")]
+    #[track_caller]
+    pub fn log_softmax(&self, dim: i64) -> Tensor {
+        expect(ops::log_softmax(self, dim, None))
+    }
+
+    /// Logarithm of softmax, without loss of precision.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn log_softmax_with(&self, dim: i64, o: LogSoftmaxOptions) -> Tensor {
+        expect(ops::log_softmax(self, dim, o.dtype))
+    }
+
+    /// `log(exp(self) + exp(other))` without overflow.
+    #[doc(alias = "torch.Tensor.logaddexp")]
+    #[track_caller]
+    pub fn logaddexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp(self, &other))
+    }
+
+    /// `log2(2^self + 2^other)` without overflow.
+    #[doc(alias = "torch.Tensor.logaddexp2")]
+    #[track_caller]
+    pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp2(self, &other))
+    }
+
+    /// Logarithm of running sums of exponentials along a dimension.
+    #[doc(alias = "torch.Tensor.logcumsumexp")]
+    #[track_caller]
+    pub fn logcumsumexp(&self, dim: i64) -> Tensor {
+        expect(ops::logcumsumexp(self, dim))
+    }
+
+    /// Whether both elements are non-zero.
+    #[doc(alias = "torch.Tensor.logical_and")]
+    #[track_caller]
+    pub fn logical_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_and(self, &other))
+    }
+
+    /// Whether both elements are non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_and_")]
+    #[track_caller]
+    pub fn logical_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_and_(self, &other));
+        self
+    }
+
+    /// Whether elements are zero.
+    #[doc(alias = "torch.Tensor.logical_not")]
+    #[track_caller]
+    pub fn logical_not(&self) -> Tensor {
+        expect(ops::logical_not(self))
+    }
+
+    /// Whether elements are zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_not_")]
+    #[track_caller]
+    pub fn logical_not_(&self) -> &Self {
+        expect(ops::logical_not_(self));
+        self
+    }
+
+    /// Whether either element is non-zero.
+    #[doc(alias = "torch.Tensor.logical_or")]
+    #[track_caller]
+    pub fn logical_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_or(self, &other))
+    }
+
+    /// Whether either element is non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_or_")]
+    #[track_caller]
+    pub fn logical_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_or_(self, &other));
+        self
+    }
+
+    /// Whether exactly one element is non-zero.
+    #[doc(alias = "torch.Tensor.logical_xor")]
+    #[track_caller]
+    pub fn logical_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_xor(self, &other))
+    }
+
+    /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_xor_")]
+    #[track_caller]
+    pub fn logical_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_xor_(self, &other));
+        self
+    }
+
+    /// Logarithm of the sum of exponentials over dimensions, without overflow.
+    #[doc(alias = "torch.Tensor.logsumexp")]
+    #[track_caller]
+    pub fn logsumexp(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::logsumexp(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Logarithm of the sum of exponentials over dimensions, without overflow.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn logsumexp_with(&self, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
+        expect(ops::logsumexp(self, &dim.into_dims(), o.keepdim))
+    }
+
+    /// Whether elements are smaller than those of `other`.
+    #[doc(alias = "torch.Tensor.lt")]
+    #[track_caller]
+    pub fn lt(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::lt(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lt_")]
+    #[track_caller]
+    pub fn lt_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::lt_(self, &other));
+        self
+    }
+
     /// The input with a number where the mask is true.
     #[doc(alias = "torch.Tensor.masked_fill")]
     #[track_caller]
@@ -528,6 +2594,27 @@ impl Tensor {
         expect(ops::masked_select(self, mask))
     }
 
+    /// Matrix product, broadcast over batches; vectors and matrices mixed.
+    #[doc(alias = "torch.Tensor.matmul")]
+    #[track_caller]
+    pub fn matmul(&self, other: &Tensor) -> Tensor {
+        expect(ops::matmul(self, other))
+    }
+
+    /// A square matrix to an integer power.
+    #[doc(alias = "torch.Tensor.matrix_power")]
+    #[track_caller]
+    pub fn matrix_power(&self, n: i64) -> Tensor {
+        expect(ops::matrix_power(self, n))
+    }
+
+    /// Largest element; NaN wins.
+    #[doc(alias = "torch.Tensor.max")]
+    #[track_caller]
+    pub fn max(&self) -> Tensor {
+        expect(ops::max(self))
+    }
+
     /// Largest elements over a dimension, and where they are.
     #[doc(alias = "torch.Tensor.max")]
     #[track_caller]
@@ -541,6 +2628,145 @@ impl Tensor {
     #[track_caller]
     pub fn max_dim_with(&self, dim: i64, o: MaxDimOptions) -> MaxResult {
         expect(ops::max_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// The larger of both, element by element; NaN if either is.
+    #[doc(alias = "torch.Tensor.maximum")]
+    #[track_caller]
+    pub fn maximum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::maximum(self, &other))
+    }
+
+    /// Mean of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.mean")]
+    #[track_caller]
+    pub fn mean(&self) -> Tensor {
+        expect(ops::mean(self, None, false, None))
+    }
+
+    /// Mean of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.mean")]
+    #[track_caller]
+    pub fn mean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::mean(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Mean of all elements, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn mean_with(&self, o: MeanOptions) -> Tensor {
+        expect(ops::mean(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// The median of all elements (the lower of two).
+    #[doc(alias = "torch.Tensor.median")]
+    #[track_caller]
+    pub fn median(&self) -> Tensor {
+        expect(ops::median(self))
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    #[doc(alias = "torch.Tensor.median")]
+    #[track_caller]
+    pub fn median_dim(&self, dim: i64, keepdim: bool) -> MedianResult {
+        expect(ops::median_dim(self, dim, keepdim)).into()
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn median_dim_with(&self, dim: i64, o: MedianDimOptions) -> MedianResult {
+        expect(ops::median_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// Conjugate transpose of the last two dimensions.
+    #[doc(alias = "torch.Tensor.mH")]
+    #[track_caller]
+    pub fn mh(&self) -> Tensor {
+        expect(ops::mh(self))
+    }
+
+    /// Smallest element; NaN wins.
+    #[doc(alias = "torch.Tensor.min")]
+    #[track_caller]
+    pub fn min(&self) -> Tensor {
+        expect(ops::min(self))
+    }
+
+    /// Smallest elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.min")]
+    #[track_caller]
+    pub fn min_dim(&self, dim: i64, keepdim: bool) -> MinResult {
+        expect(ops::min_dim(self, dim, keepdim)).into()
+    }
+
+    /// Smallest elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn min_dim_with(&self, dim: i64, o: MinDimOptions) -> MinResult {
+        expect(ops::min_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// The smaller of both, element by element; NaN if either is.
+    #[doc(alias = "torch.Tensor.minimum")]
+    #[track_caller]
+    pub fn minimum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::minimum(self, &other))
+    }
+
+    /// Matrix product of two matrices.
+    #[doc(alias = "torch.Tensor.mm")]
+    #[track_caller]
+    pub fn mm(&self, mat2: &Tensor) -> Tensor {
+        expect(ops::mm(self, mat2))
+    }
+
+    /// Most frequent elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.mode")]
+    #[track_caller]
+    pub fn mode(&self, dim: i64, keepdim: bool) -> ModeResult {
+        expect(ops::mode(self, dim, keepdim)).into()
+    }
+
+    /// Most frequent elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn mode_with(&self, o: ModeOptions) -> ModeResult {
+        expect(ops::mode(self, o.dim, o.keepdim)).into()
+    }
+
+    /// Moves dimensions to other places.
+    #[doc(alias = "torch.Tensor.moveaxis")]
+    #[track_caller]
+    pub fn moveaxis(&self, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
+        expect(ops::movedim(self, &source.into_dims(), &destination.into_dims()))
+    }
+
+    /// Moves dimensions to other places.
+    #[doc(alias = "torch.Tensor.movedim")]
+    #[track_caller]
+    pub fn movedim(&self, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
+        expect(ops::movedim(self, &source.into_dims(), &destination.into_dims()))
+    }
+
+    /// Sorted along the first dimension.
+    #[doc(alias = "torch.Tensor.msort")]
+    #[track_caller]
+    pub fn msort(&self) -> Tensor {
+        expect(ops::msort(self))
+    }
+
+    /// Transpose of the last two dimensions.
+    #[doc(alias = "torch.Tensor.mT")]
+    #[track_caller]
+    pub fn mt(&self) -> Tensor {
+        expect(ops::mt(self))
     }
 
     /// Multiplies the input by `other`.
@@ -560,6 +2786,21 @@ impl Tensor {
         self
     }
 
+    /// Indices drawn with the weights of each row.
+    #[doc(alias = "torch.Tensor.multinomial")]
+    #[track_caller]
+    pub fn multinomial(&self, num_samples: i64, replacement: bool) -> Tensor {
+        expect(ops::multinomial(self, num_samples, replacement, None))
+    }
+
+    /// Indices drawn with the weights of each row.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn multinomial_with(&self, num_samples: i64, o: MultinomialOptions) -> Tensor {
+        expect(ops::multinomial(self, num_samples, o.replacement, o.generator.as_ref()))
+    }
+
     /// Multiplies the input by `other`.
     #[doc(alias = "torch.Tensor.multiply")]
     #[track_caller]
@@ -577,6 +2818,141 @@ impl Tensor {
         self
     }
 
+    /// Matrix times vector.
+    #[doc(alias = "torch.Tensor.mv")]
+    #[track_caller]
+    pub fn mv(&self, vec: &Tensor) -> Tensor {
+        expect(ops::mv(self, vec))
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+    #[doc(alias = "torch.Tensor.nan_to_num")]
+    #[track_caller]
+    pub fn nan_to_num(&self, nan: f64, posinf: f64, neginf: f64) -> Tensor {
+        expect(ops::nan_to_num(self, Some(nan), Some(posinf), Some(neginf)))
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.nan_to_num_")]
+    #[track_caller]
+    pub fn nan_to_num_(&self, nan: f64, posinf: f64, neginf: f64) -> &Self {
+        expect(ops::nan_to_num_(self, Some(nan), Some(posinf), Some(neginf)));
+        self
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nan_to_num_with(&self, o: NanToNumOptions) -> Tensor {
+        expect(ops::nan_to_num(self, o.nan, o.posinf, o.neginf))
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nan_to_num_with_(&self, o: NanToNumOptions) -> &Self {
+        expect(ops::nan_to_num_(self, o.nan, o.posinf, o.neginf));
+        self
+    }
+
+    /// Mean of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nanmean")]
+    #[track_caller]
+    pub fn nanmean(&self) -> Tensor {
+        expect(ops::nanmean(self, None, false, None))
+    }
+
+    /// Mean of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nanmean")]
+    #[track_caller]
+    pub fn nanmean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::nanmean(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Mean of all elements but NaN, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanmean_with(&self, o: NanmeanOptions) -> Tensor {
+        expect(ops::nanmean(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// The median of all elements (the lower of two).
+    #[doc(alias = "torch.Tensor.nanmedian")]
+    #[track_caller]
+    pub fn nanmedian(&self) -> Tensor {
+        expect(ops::nanmedian(self))
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    #[doc(alias = "torch.Tensor.nanmedian")]
+    #[track_caller]
+    pub fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> NanmedianResult {
+        expect(ops::nanmedian_dim(self, dim, keepdim)).into()
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanmedian_dim_with(&self, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
+        expect(ops::nanmedian_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.nanquantile")]
+    #[track_caller]
+    pub fn nanquantile(&self, q: &Tensor) -> Tensor {
+        expect(ops::nanquantile(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.nanquantile")]
+    #[track_caller]
+    pub fn nanquantile_scalar(&self, q: f64) -> Tensor {
+        expect(ops::nanquantile_scalar(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanquantile_scalar_with(&self, q: f64, o: NanquantileScalarOptions) -> Tensor {
+        expect(ops::nanquantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanquantile_with(&self, q: &Tensor, o: NanquantileOptions) -> Tensor {
+        expect(ops::nanquantile(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nansum")]
+    #[track_caller]
+    pub fn nansum(&self) -> Tensor {
+        expect(ops::nansum(self, None, false, None))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nansum")]
+    #[track_caller]
+    pub fn nansum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::nansum(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nansum_with(&self, o: NansumOptions) -> Tensor {
+        expect(ops::nansum(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
     /// `length` elements of a dimension from `start`.
     #[doc(alias = "torch.Tensor.narrow")]
     #[track_caller]
@@ -589,6 +2965,23 @@ impl Tensor {
     #[track_caller]
     pub fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Tensor {
         expect(ops::narrow_copy(self, dim, start, length))
+    }
+
+    /// Whether elements differ.
+    #[doc(alias = "torch.Tensor.ne")]
+    #[track_caller]
+    pub fn ne(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ne(self, &other))
+    }
+
+    /// Whether elements differ. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ne_")]
+    #[track_caller]
+    pub fn ne_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ne_(self, &other));
+        self
     }
 
     /// Negates every element.
@@ -621,6 +3014,136 @@ impl Tensor {
         self
     }
 
+    /// A new tensor like `torch.empty`, with this tensor's dtype and device.
+    #[doc(alias = "torch.Tensor.new_empty")]
+    #[track_caller]
+    pub fn new_empty(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::new_empty(self, &size.into_dims(), None, None, None, None))
+    }
+
+    /// A new tensor with undefined content and the given strides.
+    #[doc(alias = "torch.Tensor.new_empty_strided")]
+    #[track_caller]
+    pub fn new_empty_strided(&self, size: impl IntoDims, stride: impl IntoDims) -> Tensor {
+        expect(ops::new_empty_strided(self, &size.into_dims(), &stride.into_dims(), None, None, None, None))
+    }
+
+    /// A new tensor with undefined content and the given strides.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_empty_strided_with(
+        &self,
+        size: impl IntoDims,
+        stride: impl IntoDims,
+        options: impl Into<TensorOptions>,
+    ) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_empty_strided(
+                self,
+                &size.into_dims(),
+                &stride.into_dims(),
+                o.dtype,
+                o.layout,
+                o.device,
+                None,
+            ),
+        ))
+    }
+
+    /// A new tensor like `torch.empty`, with this tensor's dtype and device.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_empty_with(&self, size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_empty(self, &size.into_dims(), o.dtype, o.layout, o.device, None),
+        ))
+    }
+
+    /// A new tensor of one number, with this tensor's dtype and device.
+    #[doc(alias = "torch.Tensor.new_full")]
+    #[track_caller]
+    pub fn new_full(&self, size: impl IntoDims, fill_value: impl Into<Scalar>) -> Tensor {
+        expect(ops::new_full(self, &size.into_dims(), fill_value.into(), None, None, None, None))
+    }
+
+    /// A new tensor of one number, with this tensor's dtype and device.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_full_with(
+        &self,
+        size: impl IntoDims,
+        fill_value: impl Into<Scalar>,
+        options: impl Into<TensorOptions>,
+    ) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_full(self, &size.into_dims(), fill_value.into(), o.dtype, o.layout, o.device, None),
+        ))
+    }
+
+    /// A new tensor like `torch.ones`, with this tensor's dtype and device.
+    #[doc(alias = "torch.Tensor.new_ones")]
+    #[track_caller]
+    pub fn new_ones(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::new_ones(self, &size.into_dims(), None, None, None, None))
+    }
+
+    /// A new tensor like `torch.ones`, with this tensor's dtype and device.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_ones_with(&self, size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_ones(self, &size.into_dims(), o.dtype, o.layout, o.device, None),
+        ))
+    }
+
+    /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+    #[doc(alias = "torch.Tensor.new_zeros")]
+    #[track_caller]
+    pub fn new_zeros(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::new_zeros(self, &size.into_dims(), None, None, None, None))
+    }
+
+    /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_zeros_with(&self, size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_zeros(self, &size.into_dims(), o.dtype, o.layout, o.device, None),
+        ))
+    }
+
+    /// The next float after the input towards `other`.
+    #[doc(alias = "torch.Tensor.nextafter")]
+    #[track_caller]
+    pub fn nextafter(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::nextafter(self, &other))
+    }
+
+    /// The next float after the input towards `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.nextafter_")]
+    #[track_caller]
+    pub fn nextafter_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::nextafter_(self, &other));
+        self
+    }
+
     /// Coordinates of the elements that are not zero, one row each.
     #[doc(alias = "torch.Tensor.nonzero")]
     #[track_caller]
@@ -643,11 +3166,128 @@ impl Tensor {
         expect(ops::nonzero_static(self, size, o.fill_value))
     }
 
+    /// Vector norm of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.norm")]
+    #[track_caller]
+    pub fn norm(&self) -> Tensor {
+        expect(ops::norm(self, Some(Scalar::Int(2)), None, false, None))
+    }
+
+    /// Vector norm of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.norm")]
+    #[track_caller]
+    pub fn norm_dim(&self, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::norm(self, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Vector norm of all elements, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn norm_with(&self, o: NormOptions) -> Tensor {
+        expect(ops::norm(self, o.p, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// Fills with normally distributed numbers.
+    #[doc(alias = "torch.Tensor.normal_")]
+    #[track_caller]
+    pub fn normal_(&self, mean: f64, std: f64) -> &Self {
+        expect(ops::normal_(self, mean, std, None));
+        self
+    }
+
+    /// Fills with normally distributed numbers.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn normal_with(&self, o: NormalInplaceOptions) -> &Self {
+        expect(ops::normal_(self, o.mean, o.std, o.generator.as_ref()));
+        self
+    }
+
+    /// Whether elements differ.
+    #[doc(alias = "torch.Tensor.not_equal")]
+    #[track_caller]
+    pub fn not_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ne(self, &other))
+    }
+
+    /// Whether elements differ. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.not_equal_")]
+    #[track_caller]
+    pub fn not_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ne_(self, &other));
+        self
+    }
+
+    /// Outer product of two vectors.
+    #[doc(alias = "torch.Tensor.outer")]
+    #[track_caller]
+    pub fn outer(&self, vec2: &Tensor) -> Tensor {
+        expect(ops::outer(self, vec2))
+    }
+
     /// Reorders the dimensions.
     #[doc(alias = "torch.Tensor.permute")]
     #[track_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Tensor {
         expect(ops::permute(self, &dims.into_dims()))
+    }
+
+    /// The input itself; booleans are refused.
+    #[doc(alias = "torch.Tensor.positive")]
+    #[track_caller]
+    pub fn positive(&self) -> Tensor {
+        expect(ops::positive(self))
+    }
+
+    /// The input to the power `exponent`.
+    #[doc(alias = "torch.Tensor.pow")]
+    #[track_caller]
+    pub fn pow(&self, exponent: impl Operand) -> Tensor {
+        let exponent = expect(exponent.operand());
+        expect(ops::pow(self, &exponent))
+    }
+
+    /// The input to the power `exponent`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.pow_")]
+    #[track_caller]
+    pub fn pow_(&self, exponent: impl Operand) -> &Self {
+        let exponent = expect(exponent.operand());
+        expect(ops::pow_(self, &exponent));
+        self
+    }
+
+    /// Product of all elements.
+    #[doc(alias = "torch.Tensor.prod")]
+    #[track_caller]
+    pub fn prod(&self) -> Tensor {
+        expect(ops::prod(self, None))
+    }
+
+    /// Product over a dimension.
+    #[doc(alias = "torch.Tensor.prod")]
+    #[track_caller]
+    pub fn prod_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::prod_dim(self, dim, keepdim, None))
+    }
+
+    /// Product over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn prod_dim_with(&self, dim: i64, o: ProdDimOptions) -> Tensor {
+        expect(ops::prod_dim(self, dim, o.keepdim, o.dtype))
+    }
+
+    /// Product of all elements.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn prod_with(&self, o: ProdOptions) -> Tensor {
+        expect(ops::prod(self, o.dtype))
     }
 
     /// Sets, or adds to, elements of the flattened input at indices.
@@ -682,11 +3322,182 @@ impl Tensor {
         self
     }
 
+    /// Quantiles of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.quantile")]
+    #[track_caller]
+    pub fn quantile(&self, q: &Tensor) -> Tensor {
+        expect(ops::quantile(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.quantile")]
+    #[track_caller]
+    pub fn quantile_scalar(&self, q: f64) -> Tensor {
+        expect(ops::quantile_scalar(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn quantile_scalar_with(&self, q: f64, o: QuantileScalarOptions) -> Tensor {
+        expect(ops::quantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn quantile_with(&self, q: &Tensor, o: QuantileOptions) -> Tensor {
+        expect(ops::quantile(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Radians to degrees.
+    #[doc(alias = "torch.Tensor.rad2deg")]
+    #[track_caller]
+    pub fn rad2deg(&self) -> Tensor {
+        expect(ops::rad2deg(self))
+    }
+
+    /// Radians to degrees. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.rad2deg_")]
+    #[track_caller]
+    pub fn rad2deg_(&self) -> &Self {
+        expect(ops::rad2deg_(self));
+        self
+    }
+
+    /// Fills with integers of the dtype's whole range.
+    #[doc(alias = "torch.Tensor.random_")]
+    #[track_caller]
+    pub fn random_(&self) -> &Self {
+        expect(ops::random_(self, None));
+        self
+    }
+
+    /// Fills with integers of `[from, to)`.
+    #[doc(alias = "torch.Tensor.random_")]
+    #[track_caller]
+    pub fn random_from_(&self, from: i64, to: Option<i64>) -> &Self {
+        expect(ops::random_from_(self, from, to, None));
+        self
+    }
+
+    /// Fills with integers of `[from, to)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn random_from_with(&self, from: i64, to: Option<i64>, o: RandomFromInplaceOptions) -> &Self {
+        expect(ops::random_from_(self, from, to, o.generator.as_ref()));
+        self
+    }
+
+    /// Fills with integers of `[0, to)`.
+    #[doc(alias = "torch.Tensor.random_")]
+    #[track_caller]
+    pub fn random_to_(&self, to: i64) -> &Self {
+        expect(ops::random_to_(self, to, None));
+        self
+    }
+
+    /// Fills with integers of `[0, to)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn random_to_with(&self, to: i64, o: RandomToInplaceOptions) -> &Self {
+        expect(ops::random_to_(self, to, o.generator.as_ref()));
+        self
+    }
+
+    /// Fills with integers of the dtype's whole range.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn random_with(&self, o: RandomInplaceOptions) -> &Self {
+        expect(ops::random_(self, o.generator.as_ref()));
+        self
+    }
+
+    /// All elements in one dimension.
+    #[doc(alias = "torch.Tensor.ravel")]
+    #[track_caller]
+    pub fn ravel(&self) -> Tensor {
+        expect(ops::ravel(self))
+    }
+
+    /// Real part as a view; a real tensor is returned as it is.
+    #[doc(alias = "torch.Tensor.real")]
+    #[track_caller]
+    pub fn real(&self) -> Tensor {
+        expect(ops::real(self))
+    }
+
+    /// `1 / x`.
+    #[doc(alias = "torch.Tensor.reciprocal")]
+    #[track_caller]
+    pub fn reciprocal(&self) -> Tensor {
+        expect(ops::reciprocal(self))
+    }
+
+    /// `1 / x`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.reciprocal_")]
+    #[track_caller]
+    pub fn reciprocal_(&self) -> &Self {
+        expect(ops::reciprocal_(self));
+        self
+    }
+
+    /// `max(x, 0)`.
+    #[doc(alias = "torch.Tensor.relu")]
+    #[track_caller]
+    pub fn relu(&self) -> Tensor {
+        expect(ops::relu(self))
+    }
+
+    /// `max(x, 0)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.relu_")]
+    #[track_caller]
+    pub fn relu_(&self) -> &Self {
+        expect(ops::relu_(self));
+        self
+    }
+
+    /// Remainder with the sign of the divisor, as Python's `%`.
+    #[doc(alias = "torch.Tensor.remainder")]
+    #[track_caller]
+    pub fn remainder(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::remainder(self, &other))
+    }
+
+    /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.remainder_")]
+    #[track_caller]
+    pub fn remainder_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::remainder_(self, &other));
+        self
+    }
+
+    /// Repeats the tensor along each dimension.
+    #[doc(alias = "torch.Tensor.repeat")]
+    #[track_caller]
+    pub fn repeat(&self, repeats: impl IntoDims) -> Tensor {
+        expect(ops::repeat(self, &repeats.into_dims()))
+    }
+
     /// The same elements in another shape: a view where possible, else a copy.
     #[doc(alias = "torch.Tensor.reshape")]
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoDims) -> Tensor {
         expect(ops::reshape(self, &shape.into_dims()))
+    }
+
+    /// Reshaped to another tensor's sizes.
+    #[doc(alias = "torch.Tensor.reshape_as")]
+    #[track_caller]
+    pub fn reshape_as(&self, other: &Tensor) -> Tensor {
+        expect(ops::reshape_as(self, other))
     }
 
     /// The same values without a lazy conjugate bit.
@@ -701,6 +3512,83 @@ impl Tensor {
     #[track_caller]
     pub fn resolve_neg(&self) -> Tensor {
         expect(ops::resolve_neg(self))
+    }
+
+    /// Shifts elements along dimensions, around the end.
+    #[doc(alias = "torch.Tensor.roll")]
+    #[track_caller]
+    pub fn roll(&self, shifts: impl IntoDims, dims: impl IntoDims) -> Tensor {
+        expect(ops::roll(self, &shifts.into_dims(), &dims.into_dims()))
+    }
+
+    /// Shifts elements along dimensions, around the end.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn roll_with(&self, shifts: impl IntoDims, o: RollOptions) -> Tensor {
+        expect(ops::roll(self, &shifts.into_dims(), &o.dims))
+    }
+
+    /// Rotates by 90 degrees in a plane.
+    #[doc(alias = "torch.Tensor.rot90")]
+    #[track_caller]
+    pub fn rot90(&self, k: i64, dims: impl IntoDims) -> Tensor {
+        expect(ops::rot90(self, k, &dims.into_dims()))
+    }
+
+    /// Rotates by 90 degrees in a plane.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn rot90_with(&self, o: Rot90Options) -> Tensor {
+        expect(ops::rot90(self, o.k, &o.dims))
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
+    #[doc(alias = "torch.Tensor.round")]
+    #[track_caller]
+    pub fn round(&self) -> Tensor {
+        expect(ops::round(self, 0))
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.round_")]
+    #[track_caller]
+    pub fn round_(&self) -> &Self {
+        expect(ops::round_(self, 0));
+        self
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn round_with(&self, o: RoundOptions) -> Tensor {
+        expect(ops::round(self, o.decimals))
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn round_with_(&self, o: RoundOptions) -> &Self {
+        expect(ops::round_(self, o.decimals));
+        self
+    }
+
+    /// `1 / sqrt(x)`.
+    #[doc(alias = "torch.Tensor.rsqrt")]
+    #[track_caller]
+    pub fn rsqrt(&self) -> Tensor {
+        expect(ops::rsqrt(self))
+    }
+
+    /// `1 / sqrt(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.rsqrt_")]
+    #[track_caller]
+    pub fn rsqrt_(&self) -> &Self {
+        expect(ops::rsqrt_(self));
+        self
     }
 
     /// Sets the elements along a dimension at `index` to those of `src`.
@@ -850,6 +3738,103 @@ impl Tensor {
         expect(ops::select_scatter(self, src, dim, index))
     }
 
+    /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+    #[doc(alias = "torch.Tensor.sgn")]
+    #[track_caller]
+    pub fn sgn(&self) -> Tensor {
+        expect(ops::sgn(self))
+    }
+
+    /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sgn_")]
+    #[track_caller]
+    pub fn sgn_(&self) -> &Self {
+        expect(ops::sgn_(self));
+        self
+    }
+
+    /// `1 / (1 + exp(-x))`.
+    #[doc(alias = "torch.Tensor.sigmoid")]
+    #[track_caller]
+    pub fn sigmoid(&self) -> Tensor {
+        expect(ops::sigmoid(self))
+    }
+
+    /// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sigmoid_")]
+    #[track_caller]
+    pub fn sigmoid_(&self) -> &Self {
+        expect(ops::sigmoid_(self));
+        self
+    }
+
+    /// Sign: -1, 0 or 1; 0 for NaN.
+    #[doc(alias = "torch.Tensor.sign")]
+    #[track_caller]
+    pub fn sign(&self) -> Tensor {
+        expect(ops::sign(self))
+    }
+
+    /// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sign_")]
+    #[track_caller]
+    pub fn sign_(&self) -> &Self {
+        expect(ops::sign_(self));
+        self
+    }
+
+    /// Whether the sign bit is set; so for -0.0.
+    #[doc(alias = "torch.Tensor.signbit")]
+    #[track_caller]
+    pub fn signbit(&self) -> Tensor {
+        expect(ops::signbit(self))
+    }
+
+    /// Sine.
+    #[doc(alias = "torch.Tensor.sin")]
+    #[track_caller]
+    pub fn sin(&self) -> Tensor {
+        expect(ops::sin(self))
+    }
+
+    /// Sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sin_")]
+    #[track_caller]
+    pub fn sin_(&self) -> &Self {
+        expect(ops::sin_(self));
+        self
+    }
+
+    /// `sin(pi x) / (pi x)`, 1 at 0.
+    #[doc(alias = "torch.Tensor.sinc")]
+    #[track_caller]
+    pub fn sinc(&self) -> Tensor {
+        expect(ops::sinc(self))
+    }
+
+    /// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sinc_")]
+    #[track_caller]
+    pub fn sinc_(&self) -> &Self {
+        expect(ops::sinc_(self));
+        self
+    }
+
+    /// Hyperbolic sine.
+    #[doc(alias = "torch.Tensor.sinh")]
+    #[track_caller]
+    pub fn sinh(&self) -> Tensor {
+        expect(ops::sinh(self))
+    }
+
+    /// Hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sinh_")]
+    #[track_caller]
+    pub fn sinh_(&self) -> &Self {
+        expect(ops::sinh_(self));
+        self
+    }
+
     /// A copy with a range of a dimension replaced by `src`.
     #[doc(alias = "torch.Tensor.slice_scatter")]
     #[track_caller]
@@ -863,6 +3848,51 @@ impl Tensor {
     #[track_caller]
     pub fn slice_scatter_with(&self, src: &Tensor, o: SliceScatterOptions) -> Tensor {
         expect(ops::slice_scatter(self, src, o.dim, o.start, o.end, o.step))
+    }
+
+    /// Exponentials over their sum, along a dimension.
+    #[doc(alias = "torch.Tensor.softmax")]
+    #[track_caller]
+    pub fn softmax(&self, dim: i64) -> Tensor {
+        expect(ops::softmax(self, dim, None))
+    }
+
+    /// Exponentials over their sum, along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn softmax_with(&self, dim: i64, o: SoftmaxOptions) -> Tensor {
+        expect(ops::softmax(self, dim, o.dtype))
+    }
+
+    /// Sorted elements along a dimension, and where they come from.
+    #[doc(alias = "torch.Tensor.sort")]
+    #[track_caller]
+    pub fn sort(&self, dim: i64, descending: bool) -> SortResult {
+        expect(ops::sort(self, dim, descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+    #[doc(alias = "torch.Tensor.sort")]
+    #[track_caller]
+    pub fn sort_stable(&self, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
+        expect(ops::sort_stable(self, stable, dim, descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn sort_stable_with(&self, stable: Option<bool>, o: SortStableOptions) -> SortResult {
+        expect(ops::sort_stable(self, stable, o.dim, o.descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn sort_with(&self, o: SortOptions) -> SortResult {
+        expect(ops::sort(self, o.dim, o.descending)).into()
     }
 
     /// Chunks of `split_size` along a dimension.
@@ -910,6 +3940,36 @@ impl Tensor {
         expect(ops::split_with_sizes(self, &split_sizes.into_dims(), o.dim))
     }
 
+    /// Square root.
+    #[doc(alias = "torch.Tensor.sqrt")]
+    #[track_caller]
+    pub fn sqrt(&self) -> Tensor {
+        expect(ops::sqrt(self))
+    }
+
+    /// Square root. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sqrt_")]
+    #[track_caller]
+    pub fn sqrt_(&self) -> &Self {
+        expect(ops::sqrt_(self));
+        self
+    }
+
+    /// `x * x`.
+    #[doc(alias = "torch.Tensor.square")]
+    #[track_caller]
+    pub fn square(&self) -> Tensor {
+        expect(ops::square(self))
+    }
+
+    /// `x * x`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.square_")]
+    #[track_caller]
+    pub fn square_(&self) -> &Self {
+        expect(ops::square_(self));
+        self
+    }
+
     /// Removes all dimensions of size 1.
     #[doc(alias = "torch.Tensor.squeeze")]
     #[track_caller]
@@ -929,6 +3989,28 @@ impl Tensor {
     #[track_caller]
     pub fn squeeze_dims(&self, dim: impl IntoDims) -> Tensor {
         expect(ops::squeeze_dims(self, &dim.into_dims()))
+    }
+
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.std")]
+    #[track_caller]
+    pub fn std(&self) -> Tensor {
+        expect(ops::std(self, None, None, false))
+    }
+
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.std")]
+    #[track_caller]
+    pub fn std_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::std(self, Some(&*dim.into_dims()), None, keepdim))
+    }
+
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn std_with(&self, o: StdOptions) -> Tensor {
+        expect(ops::std(self, o.dim.as_deref(), o.correction, o.keepdim))
     }
 
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
@@ -1003,32 +4085,47 @@ impl Tensor {
         self
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum(&self) -> Tensor {
         expect(ops::sum(self, None, false, None))
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
         expect(ops::sum(self, Some(&*dim.into_dims()), keepdim, None))
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sums over the dimensions that broadcasting from `size` added or expanded.
+    #[doc(alias = "torch.Tensor.sum_to_size")]
+    #[track_caller]
+    pub fn sum_to_size(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::sum_to_size(self, &size.into_dims()))
+    }
+
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn sum_with(&self, o: SumOptions) -> Tensor {
         expect(ops::sum(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// Swaps two dimensions.
+    #[doc(alias = "torch.Tensor.swapaxes")]
+    #[track_caller]
+    pub fn swapaxes(&self, axis0: i64, axis1: i64) -> Tensor {
+        expect(ops::swapaxes(self, axis0, axis1))
+    }
+
+    /// Swaps two dimensions.
+    #[doc(alias = "torch.Tensor.swapdims")]
+    #[track_caller]
+    pub fn swapdims(&self, dim0: i64, dim1: i64) -> Tensor {
+        expect(ops::swapdims(self, dim0, dim1))
     }
 
     /// Transposes a matrix.
@@ -1060,11 +4157,168 @@ impl Tensor {
         expect(ops::take_along_dim(self, indices, o.dim))
     }
 
+    /// Tangent.
+    #[doc(alias = "torch.Tensor.tan")]
+    #[track_caller]
+    pub fn tan(&self) -> Tensor {
+        expect(ops::tan(self))
+    }
+
+    /// Tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tan_")]
+    #[track_caller]
+    pub fn tan_(&self) -> &Self {
+        expect(ops::tan_(self));
+        self
+    }
+
+    /// Hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.tanh")]
+    #[track_caller]
+    pub fn tanh(&self) -> Tensor {
+        expect(ops::tanh(self))
+    }
+
+    /// Hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tanh_")]
+    #[track_caller]
+    pub fn tanh_(&self) -> &Self {
+        expect(ops::tanh_(self));
+        self
+    }
+
+    /// Parts along a dimension, cut at indices.
+    #[doc(alias = "torch.Tensor.tensor_split")]
+    #[track_caller]
+    pub fn tensor_split_indices(&self, indices: impl IntoDims, dim: i64) -> Vec<Tensor> {
+        expect(ops::tensor_split_indices(self, &indices.into_dims(), dim))
+    }
+
+    /// Parts along a dimension, cut at indices.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn tensor_split_indices_with(
+        &self,
+        indices: impl IntoDims,
+        o: TensorSplitIndicesOptions,
+    ) -> Vec<Tensor> {
+        expect(ops::tensor_split_indices(self, &indices.into_dims(), o.dim))
+    }
+
+    /// Equal parts along a dimension; the first ones take the remainder.
+    #[doc(alias = "torch.Tensor.tensor_split")]
+    #[track_caller]
+    pub fn tensor_split_sections(&self, sections: i64, dim: i64) -> Vec<Tensor> {
+        expect(ops::tensor_split_sections(self, sections, dim))
+    }
+
+    /// Equal parts along a dimension; the first ones take the remainder.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn tensor_split_sections_with(&self, sections: i64, o: TensorSplitSectionsOptions) -> Vec<Tensor> {
+        expect(ops::tensor_split_sections(self, sections, o.dim))
+    }
+
+    /// Repeats the tensor along its last dimensions.
+    #[doc(alias = "torch.Tensor.tile")]
+    #[track_caller]
+    pub fn tile(&self, dims: impl IntoDims) -> Tensor {
+        expect(ops::tile(self, &dims.into_dims()))
+    }
+
+    /// The k largest (or smallest) elements along a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.topk")]
+    #[track_caller]
+    pub fn topk(&self, k: i64, dim: i64) -> TopkResult {
+        expect(ops::topk(self, k, dim, true, true)).into()
+    }
+
+    /// The k largest (or smallest) elements along a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn topk_with(&self, k: i64, o: TopkOptions) -> TopkResult {
+        expect(ops::topk(self, k, o.dim, o.largest, o.sorted)).into()
+    }
+
+    /// Sum of a matrix's diagonal.
+    #[doc(alias = "torch.Tensor.trace")]
+    #[track_caller]
+    pub fn trace(&self) -> Tensor {
+        expect(ops::trace(self))
+    }
+
     /// Swaps two dimensions.
     #[doc(alias = "torch.Tensor.transpose")]
     #[track_caller]
     pub fn transpose(&self, dim0: i64, dim1: i64) -> Tensor {
         expect(ops::transpose(self, dim0, dim1))
+    }
+
+    /// Lower triangle of the last two dimensions; zeros elsewhere.
+    #[doc(alias = "torch.Tensor.tril")]
+    #[track_caller]
+    pub fn tril(&self, diagonal: i64) -> Tensor {
+        expect(ops::tril(self, diagonal))
+    }
+
+    /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tril_")]
+    #[track_caller]
+    pub fn tril_(&self, diagonal: i64) -> &Self {
+        expect(ops::tril_(self, diagonal));
+        self
+    }
+
+    /// Lower triangle of the last two dimensions; zeros elsewhere.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn tril_with(&self, o: TrilOptions) -> Tensor {
+        expect(ops::tril(self, o.diagonal))
+    }
+
+    /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn tril_with_(&self, o: TrilOptions) -> &Self {
+        expect(ops::tril_(self, o.diagonal));
+        self
+    }
+
+    /// Upper triangle of the last two dimensions; zeros elsewhere.
+    #[doc(alias = "torch.Tensor.triu")]
+    #[track_caller]
+    pub fn triu(&self, diagonal: i64) -> Tensor {
+        expect(ops::triu(self, diagonal))
+    }
+
+    /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.triu_")]
+    #[track_caller]
+    pub fn triu_(&self, diagonal: i64) -> &Self {
+        expect(ops::triu_(self, diagonal));
+        self
+    }
+
+    /// Upper triangle of the last two dimensions; zeros elsewhere.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn triu_with(&self, o: TriuOptions) -> Tensor {
+        expect(ops::triu(self, o.diagonal))
+    }
+
+    /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn triu_with_(&self, o: TriuOptions) -> &Self {
+        expect(ops::triu_(self, o.diagonal));
+        self
     }
 
     /// Divides the input by `other`; integers give floats.
@@ -1084,6 +4338,21 @@ impl Tensor {
         self
     }
 
+    /// Rounds towards zero.
+    #[doc(alias = "torch.Tensor.trunc")]
+    #[track_caller]
+    pub fn trunc(&self) -> Tensor {
+        expect(ops::trunc(self))
+    }
+
+    /// Rounds towards zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.trunc_")]
+    #[track_caller]
+    pub fn trunc_(&self) -> &Self {
+        expect(ops::trunc_(self));
+        self
+    }
+
     /// All slices along a dimension, which is removed.
     #[doc(alias = "torch.Tensor.unbind")]
     #[track_caller]
@@ -1099,11 +4368,35 @@ impl Tensor {
         expect(ops::unbind(self, o.dim))
     }
 
+    /// One dimension as several.
+    #[doc(alias = "torch.Tensor.unflatten")]
+    #[track_caller]
+    pub fn unflatten(&self, dim: i64, sizes: impl IntoDims) -> Tensor {
+        expect(ops::unflatten(self, dim, &sizes.into_dims()))
+    }
+
     /// All slices of `size` along a dimension, as a new last dimension.
     #[doc(alias = "torch.Tensor.unfold")]
     #[track_caller]
     pub fn unfold(&self, dimension: i64, size: i64, step: i64) -> Tensor {
         expect(ops::unfold(self, dimension, size, step))
+    }
+
+    /// Fills with uniform numbers of `[from, to)`.
+    #[doc(alias = "torch.Tensor.uniform_")]
+    #[track_caller]
+    pub fn uniform_(&self, from: f64, to: f64) -> &Self {
+        expect(ops::uniform_(self, from, to, None));
+        self
+    }
+
+    /// Fills with uniform numbers of `[from, to)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn uniform_with(&self, o: UniformInplaceOptions) -> &Self {
+        expect(ops::uniform_(self, o.from, o.to, o.generator.as_ref()));
+        self
     }
 
     /// Inserts a dimension of size 1.
@@ -1113,11 +4406,47 @@ impl Tensor {
         expect(ops::unsqueeze(self, dim))
     }
 
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.var")]
+    #[track_caller]
+    pub fn var(&self) -> Tensor {
+        expect(ops::var(self, None, None, false))
+    }
+
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.var")]
+    #[track_caller]
+    pub fn var_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::var(self, Some(&*dim.into_dims()), None, keepdim))
+    }
+
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn var_with(&self, o: VarOptions) -> Tensor {
+        expect(ops::var(self, o.dim.as_deref(), o.correction, o.keepdim))
+    }
+
+    /// Dot product with the first vector conjugated.
+    #[doc(alias = "torch.Tensor.vdot")]
+    #[track_caller]
+    pub fn vdot(&self, other: &Tensor) -> Tensor {
+        expect(ops::vdot(self, other))
+    }
+
     /// The same elements in another shape, without a copy.
     #[doc(alias = "torch.Tensor.view")]
     #[track_caller]
     pub fn view(&self, size: impl IntoDims) -> Tensor {
         expect(ops::view(self, &size.into_dims()))
+    }
+
+    /// A view with another tensor's sizes.
+    #[doc(alias = "torch.Tensor.view_as")]
+    #[track_caller]
+    pub fn view_as(&self, other: &Tensor) -> Tensor {
+        expect(ops::view_as(self, other))
     }
 
     /// A real tensor with a last dimension of 2 as a complex one.
@@ -1141,12 +4470,43 @@ impl Tensor {
         expect(ops::view_dtype(self, dtype))
     }
 
+    /// Equal parts along one dimension.
+    #[doc(alias = "torch.Tensor.vsplit")]
+    #[track_caller]
+    pub fn vsplit(&self, sections: i64) -> Vec<Tensor> {
+        expect(ops::vsplit(self, sections))
+    }
+
+    /// Parts along one dimension, cut at indices.
+    #[doc(alias = "torch.Tensor.vsplit")]
+    #[track_caller]
+    pub fn vsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
+        expect(ops::vsplit_array(self, &indices.into_dims()))
+    }
+
     /// Elements of the input where `condition` holds, of `other` elsewhere.
     #[doc(alias = "torch.Tensor.where")]
     #[track_caller]
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Tensor {
         let other = expect(other.operand());
         expect(ops::where_(condition, self, &other))
+    }
+
+    /// `x log(y)`, 0 where x is 0 unless y is NaN.
+    #[doc(alias = "torch.Tensor.xlogy")]
+    #[track_caller]
+    pub fn xlogy(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::xlogy(self, &other))
+    }
+
+    /// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.xlogy_")]
+    #[track_caller]
+    pub fn xlogy_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::xlogy_(self, &other));
+        self
     }
 
     /// Sets every element to zero.

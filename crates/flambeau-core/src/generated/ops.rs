@@ -3,7 +3,775 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{copy, creation, indexing, pointwise, prelude::*, reduction, views};
+use super::{
+    blas, comparison, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random, reduction,
+    scan, softmax, sorting, unary, views,
+};
+
+/// Matrix product of two matrices.
+#[doc(alias = "torch.mm")]
+#[doc(alias = "torch.Tensor.mm")]
+pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    (blas::MM.get(self_.key_set() | mat2.key_set())?)(self_, mat2)
+}
+
+/// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mm")]
+pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::MM_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out)
+}
+
+/// Batched matrix product.
+#[doc(alias = "torch.bmm")]
+#[doc(alias = "torch.Tensor.bmm")]
+pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    (blas::BMM.get(self_.key_set() | mat2.key_set())?)(self_, mat2)
+}
+
+/// Batched matrix product. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bmm")]
+pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::BMM_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out)
+}
+
+/// `beta self + alpha (mat1 @ mat2)`.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addmm")]
+#[doc(alias = "torch.Tensor.addmm")]
+pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (blas::ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(self_, mat1, mat2, beta, alpha)
+}
+
+/// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.addmm_")]
+pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::ADDMM_.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(self_, mat1, mat2, beta, alpha)
+}
+
+/// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addmm")]
+pub fn addmm_out(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::ADDMM_OUT.get(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?)(
+        self_, mat1, mat2, beta, alpha, out,
+    )
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.baddbmm")]
+#[doc(alias = "torch.Tensor.baddbmm")]
+pub fn baddbmm(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (blas::BADDBMM.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, beta, alpha,
+    )
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.baddbmm_")]
+pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::BADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, beta, alpha,
+    )
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.baddbmm")]
+pub fn baddbmm_out(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::BADDBMM_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
+        self_, batch1, batch2, beta, alpha, out,
+    )
+}
+
+/// `beta self + alpha` times the sum of the batches' products.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addbmm")]
+#[doc(alias = "torch.Tensor.addbmm")]
+pub fn addbmm(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (blas::ADDBMM.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, beta, alpha,
+    )
+}
+
+/// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.addbmm_")]
+pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::ADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, beta, alpha,
+    )
+}
+
+/// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addbmm")]
+pub fn addbmm_out(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::ADDBMM_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
+        self_, batch1, batch2, beta, alpha, out,
+    )
+}
+
+/// `beta self + alpha (mat @ vec)`.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addmv")]
+#[doc(alias = "torch.Tensor.addmv")]
+pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (blas::ADDMV.get(self_.key_set() | mat.key_set() | vec.key_set())?)(self_, mat, vec, beta, alpha)
+}
+
+/// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.addmv_")]
+pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::ADDMV_.get(self_.key_set() | mat.key_set() | vec.key_set())?)(self_, mat, vec, beta, alpha)
+}
+
+/// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addmv")]
+pub fn addmv_out(
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::ADDMV_OUT.get(self_.key_set() | mat.key_set() | vec.key_set() | out.key_set())?)(
+        self_, mat, vec, beta, alpha, out,
+    )
+}
+
+/// `beta self + alpha` times the outer product.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addr")]
+#[doc(alias = "torch.Tensor.addr")]
+pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (blas::ADDR.get(self_.key_set() | vec1.key_set() | vec2.key_set())?)(self_, vec1, vec2, beta, alpha)
+}
+
+/// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.addr_")]
+pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::ADDR_.get(self_.key_set() | vec1.key_set() | vec2.key_set())?)(self_, vec1, vec2, beta, alpha)
+}
+
+/// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addr")]
+pub fn addr_out(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::ADDR_OUT.get(self_.key_set() | vec1.key_set() | vec2.key_set() | out.key_set())?)(
+        self_, vec1, vec2, beta, alpha, out,
+    )
+}
+
+/// Matrix times vector.
+#[doc(alias = "torch.mv")]
+#[doc(alias = "torch.Tensor.mv")]
+pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    (blas::MV.get(self_.key_set() | vec.key_set())?)(self_, vec)
+}
+
+/// Matrix times vector. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mv")]
+pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::MV_OUT.get(self_.key_set() | vec.key_set() | out.key_set())?)(self_, vec, out)
+}
+
+/// Outer product of two vectors.
+#[doc(alias = "torch.outer")]
+#[doc(alias = "torch.Tensor.outer")]
+#[doc(alias = "torch.ger")]
+#[doc(alias = "torch.Tensor.ger")]
+pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    (blas::OUTER.get(self_.key_set() | vec2.key_set())?)(self_, vec2)
+}
+
+/// Outer product of two vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.outer")]
+#[doc(alias = "torch.ger")]
+pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::OUTER_OUT.get(self_.key_set() | vec2.key_set() | out.key_set())?)(self_, vec2, out)
+}
+
+/// Sum of products of two vectors.
+#[doc(alias = "torch.dot")]
+#[doc(alias = "torch.Tensor.dot")]
+pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    (blas::DOT.get(self_.key_set() | tensor.key_set())?)(self_, tensor)
+}
+
+/// Sum of products of two vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.dot")]
+pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::DOT_OUT.get(self_.key_set() | tensor.key_set() | out.key_set())?)(self_, tensor, out)
+}
+
+/// Dot product with the first vector conjugated.
+#[doc(alias = "torch.vdot")]
+#[doc(alias = "torch.Tensor.vdot")]
+pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (blas::VDOT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Dot product with the first vector conjugated. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.vdot")]
+pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::VDOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Sum of products over the last dimensions.
+#[doc(alias = "torch.inner")]
+#[doc(alias = "torch.Tensor.inner")]
+pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (blas::INNER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Sum of products over the last dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.inner")]
+pub fn inner_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::INNER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Matrix product, broadcast over batches; vectors and matrices mixed.
+#[doc(alias = "torch.matmul")]
+#[doc(alias = "torch.Tensor.matmul")]
+#[doc(alias = "torch.linalg.matmul")]
+pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (blas::MATMUL.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Matrix product, broadcast over batches; vectors and matrices mixed. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.matmul")]
+#[doc(alias = "torch.linalg.matmul")]
+pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::MATMUL_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Sum of products over pairs of dimensions.
+pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
+    (blas::TENSORDOT.get(self_.key_set() | other.key_set())?)(self_, other, dims_self, dims_other)
+}
+
+/// Kronecker product.
+#[doc(alias = "torch.kron")]
+#[doc(alias = "torch.Tensor.kron")]
+pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (blas::KRON.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Kronecker product. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.kron")]
+pub fn kron_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::KRON_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Product of several matrices in the cheapest order.
+#[doc(alias = "torch.chain_matmul")]
+pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
+    (blas::CHAIN_MATMUL.get(list_keys(matrices))?)(matrices)
+}
+
+/// A square matrix to an integer power.
+#[doc(alias = "torch.matrix_power")]
+#[doc(alias = "torch.Tensor.matrix_power")]
+#[doc(alias = "torch.linalg.matrix_power")]
+pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
+    (blas::MATRIX_POWER.get(self_.key_set())?)(self_, n)
+}
+
+/// A square matrix to an integer power. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.matrix_power")]
+#[doc(alias = "torch.linalg.matrix_power")]
+pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
+    (blas::MATRIX_POWER_OUT.get(self_.key_set() | out.key_set())?)(self_, n, out)
+}
+
+/// Whether elements are equal.
+#[doc(alias = "torch.eq")]
+#[doc(alias = "torch.Tensor.eq")]
+#[doc(alias = "torch.Tensor.__eq__")]
+pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::EQ.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are equal. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.eq_")]
+pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::EQ_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.eq")]
+pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::EQ_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements differ.
+#[doc(alias = "torch.ne")]
+#[doc(alias = "torch.Tensor.ne")]
+#[doc(alias = "torch.not_equal")]
+#[doc(alias = "torch.Tensor.not_equal")]
+#[doc(alias = "torch.Tensor.__ne__")]
+pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::NE.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements differ. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ne_")]
+#[doc(alias = "torch.Tensor.not_equal_")]
+pub fn ne_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::NE_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements differ. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ne")]
+#[doc(alias = "torch.not_equal")]
+pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::NE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are smaller than those of `other`.
+#[doc(alias = "torch.lt")]
+#[doc(alias = "torch.Tensor.lt")]
+#[doc(alias = "torch.less")]
+#[doc(alias = "torch.Tensor.less")]
+#[doc(alias = "torch.Tensor.__lt__")]
+pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lt_")]
+#[doc(alias = "torch.Tensor.less_")]
+pub fn lt_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lt")]
+#[doc(alias = "torch.less")]
+pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are smaller than those of `other` or equal.
+#[doc(alias = "torch.le")]
+#[doc(alias = "torch.Tensor.le")]
+#[doc(alias = "torch.less_equal")]
+#[doc(alias = "torch.Tensor.less_equal")]
+#[doc(alias = "torch.Tensor.__le__")]
+pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LE.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.le_")]
+#[doc(alias = "torch.Tensor.less_equal_")]
+pub fn le_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LE_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.le")]
+#[doc(alias = "torch.less_equal")]
+pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are larger than those of `other`.
+#[doc(alias = "torch.gt")]
+#[doc(alias = "torch.Tensor.gt")]
+#[doc(alias = "torch.greater")]
+#[doc(alias = "torch.Tensor.greater")]
+#[doc(alias = "torch.Tensor.__gt__")]
+pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::GT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.gt_")]
+#[doc(alias = "torch.Tensor.greater_")]
+pub fn gt_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::GT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gt")]
+#[doc(alias = "torch.greater")]
+pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::GT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are larger than those of `other` or equal.
+#[doc(alias = "torch.ge")]
+#[doc(alias = "torch.Tensor.ge")]
+#[doc(alias = "torch.greater_equal")]
+#[doc(alias = "torch.Tensor.greater_equal")]
+#[doc(alias = "torch.Tensor.__ge__")]
+pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::GE.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ge_")]
+#[doc(alias = "torch.Tensor.greater_equal_")]
+pub fn ge_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::GE_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ge")]
+#[doc(alias = "torch.greater_equal")]
+pub fn ge_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::GE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether both elements are non-zero.
+#[doc(alias = "torch.logical_and")]
+#[doc(alias = "torch.Tensor.logical_and")]
+pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LOGICAL_AND.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether both elements are non-zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.logical_and_")]
+pub fn logical_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LOGICAL_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_and")]
+pub fn logical_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LOGICAL_AND_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether either element is non-zero.
+#[doc(alias = "torch.logical_or")]
+#[doc(alias = "torch.Tensor.logical_or")]
+pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LOGICAL_OR.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether either element is non-zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.logical_or_")]
+pub fn logical_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LOGICAL_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_or")]
+pub fn logical_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LOGICAL_OR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether exactly one element is non-zero.
+#[doc(alias = "torch.logical_xor")]
+#[doc(alias = "torch.Tensor.logical_xor")]
+pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LOGICAL_XOR.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether exactly one element is non-zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.logical_xor_")]
+pub fn logical_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LOGICAL_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_xor")]
+pub fn logical_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LOGICAL_XOR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are zero.
+#[doc(alias = "torch.logical_not")]
+#[doc(alias = "torch.Tensor.logical_not")]
+pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
+    (comparison::LOGICAL_NOT.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.logical_not_")]
+pub fn logical_not_(self_: &Tensor) -> Result<()> {
+    (comparison::LOGICAL_NOT_.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_not")]
+pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LOGICAL_NOT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Bits that both have; logical for bools.
+#[doc(alias = "torch.bitwise_and")]
+#[doc(alias = "torch.Tensor.bitwise_and")]
+#[doc(alias = "torch.Tensor.__and__")]
+#[doc(alias = "torch.Tensor.__rand__")]
+pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_AND.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that both have; logical for bools. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_and_")]
+#[doc(alias = "torch.Tensor.__iand__")]
+pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_and")]
+pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_AND_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Bits that either has; logical for bools.
+#[doc(alias = "torch.bitwise_or")]
+#[doc(alias = "torch.Tensor.bitwise_or")]
+#[doc(alias = "torch.Tensor.__or__")]
+#[doc(alias = "torch.Tensor.__ror__")]
+pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_OR.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that either has; logical for bools. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_or_")]
+#[doc(alias = "torch.Tensor.__ior__")]
+pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_or")]
+pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_OR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Bits that exactly one has; logical for bools.
+#[doc(alias = "torch.bitwise_xor")]
+#[doc(alias = "torch.Tensor.bitwise_xor")]
+#[doc(alias = "torch.Tensor.__xor__")]
+#[doc(alias = "torch.Tensor.__rxor__")]
+pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_XOR.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_xor_")]
+#[doc(alias = "torch.Tensor.__ixor__")]
+pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_xor")]
+pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_XOR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// All bits flipped; logical for bools.
+#[doc(alias = "torch.bitwise_not")]
+#[doc(alias = "torch.Tensor.bitwise_not")]
+#[doc(alias = "torch.Tensor.__invert__")]
+pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_NOT.get(self_.key_set())?)(self_)
+}
+
+/// All bits flipped; logical for bools. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_not_")]
+pub fn bitwise_not_(self_: &Tensor) -> Result<()> {
+    (comparison::BITWISE_NOT_.get(self_.key_set())?)(self_)
+}
+
+/// All bits flipped; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_not")]
+pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_NOT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Bits shifted to the left by `other`.
+#[doc(alias = "torch.bitwise_left_shift")]
+#[doc(alias = "torch.Tensor.bitwise_left_shift")]
+#[doc(alias = "torch.Tensor.__lshift__")]
+pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_LEFT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits shifted to the left by `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_left_shift_")]
+#[doc(alias = "torch.Tensor.__ilshift__")]
+pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_LEFT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_left_shift")]
+pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_LEFT_SHIFT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, out,
+    )
+}
+
+/// Bits shifted to the right by `other`, keeping the sign.
+#[doc(alias = "torch.bitwise_right_shift")]
+#[doc(alias = "torch.Tensor.bitwise_right_shift")]
+#[doc(alias = "torch.Tensor.__rshift__")]
+pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_RIGHT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_right_shift_")]
+#[doc(alias = "torch.Tensor.__irshift__")]
+pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_RIGHT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_right_shift")]
+pub fn bitwise_right_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_RIGHT_SHIFT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, out,
+    )
+}
+
+/// Whether elements are NaN.
+#[doc(alias = "torch.isnan")]
+#[doc(alias = "torch.Tensor.isnan")]
+pub fn isnan(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISNAN.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are infinite.
+#[doc(alias = "torch.isinf")]
+#[doc(alias = "torch.Tensor.isinf")]
+pub fn isinf(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISINF.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are neither infinite nor NaN.
+#[doc(alias = "torch.isfinite")]
+#[doc(alias = "torch.Tensor.isfinite")]
+pub fn isfinite(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISFINITE.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are plus infinity.
+#[doc(alias = "torch.isposinf")]
+#[doc(alias = "torch.Tensor.isposinf")]
+pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISPOSINF.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are plus infinity. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isposinf")]
+pub fn isposinf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::ISPOSINF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether elements are minus infinity.
+#[doc(alias = "torch.isneginf")]
+#[doc(alias = "torch.Tensor.isneginf")]
+pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISNEGINF.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are minus infinity. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isneginf")]
+pub fn isneginf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::ISNEGINF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether imaginary parts are 0.
+#[doc(alias = "torch.isreal")]
+#[doc(alias = "torch.Tensor.isreal")]
+pub fn isreal(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISREAL.get(self_.key_set())?)(self_)
+}
+
+/// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+///
+/// Documented defaults: `rtol` 1e-5, `atol` 1e-8, `equal_nan` false.
+#[doc(alias = "torch.isclose")]
+#[doc(alias = "torch.Tensor.isclose")]
+pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
+    (comparison::ISCLOSE.get(self_.key_set() | other.key_set())?)(self_, other, rtol, atol, equal_nan)
+}
+
+/// Whether all elements are close, by `isclose`.
+///
+/// Documented defaults: `rtol` 1e-5, `atol` 1e-8, `equal_nan` false.
+#[doc(alias = "torch.allclose")]
+#[doc(alias = "torch.Tensor.allclose")]
+pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
+    (comparison::ALLCLOSE.get(self_.key_set() | other.key_set())?)(self_, other, rtol, atol, equal_nan)
+}
+
+/// Whether both have the same shape and elements.
+#[doc(alias = "torch.equal")]
+#[doc(alias = "torch.Tensor.equal")]
+pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
+    (comparison::EQUAL.get(self_.key_set() | other.key_set())?)(self_, other)
+}
 
 /// A copy with memory of its own.
 ///
@@ -252,6 +1020,248 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
 #[doc(alias = "torch.zero_")]
 pub fn zero_(self_: &Tensor) -> Result<()> {
     (creation::ZERO_.get(self_.key_set())?)(self_)
+}
+
+/// The identity matrix.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.eye")]
+pub fn eye(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::EYE.get(device_keys(device))?)(n, dtype, layout, device, pin_memory)
+}
+
+/// Ones on the diagonal of an n by m matrix.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.eye")]
+pub fn eye_m(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::EYE_M.get(device_keys(device))?)(n, m, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from 0 to `end`, exclusive.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.arange")]
+pub fn arange(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::ARANGE.get(device_keys(device))?)(end, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, exclusive.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.arange")]
+pub fn arange_start(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::ARANGE_START.get(device_keys(device))?)(start, end, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, exclusive, in steps.
+///
+/// Documented defaults: `step` 1, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.arange")]
+pub fn arange_step(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::ARANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps.
+///
+/// Documented defaults: `step` 1, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.range")]
+pub fn range_step(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::RANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
+}
+
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.linspace")]
+pub fn linspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LINSPACE.get(device_keys(device))?)(start, end, steps, dtype, layout, device, pin_memory)
+}
+
+/// `steps` powers of `base`, evenly spaced exponents.
+///
+/// Documented defaults: `base` 10.0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.logspace")]
+pub fn logspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LOGSPACE.get(device_keys(device))?)(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor like `torch.empty`, with this tensor's dtype and device.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_empty")]
+pub fn new_empty(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_EMPTY.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_zeros")]
+pub fn new_zeros(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_ZEROS.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor like `torch.ones`, with this tensor's dtype and device.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_ones")]
+pub fn new_ones(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_ONES.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor of one number, with this tensor's dtype and device.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_full")]
+pub fn new_full(
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_FULL.get(self_.key_set())?)(self_, size, fill_value, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor with undefined content and the given strides.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_empty_strided")]
+pub fn new_empty_strided(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_EMPTY_STRIDED.get(self_.key_set())?)(
+        self_, size, stride, dtype, layout, device, pin_memory,
+    )
+}
+
+/// Coordinates of a triangle.
+///
+/// Documented defaults: `offset` 0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.tril_indices")]
+pub fn tril_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::TRIL_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
+}
+
+/// Coordinates of a triangle.
+///
+/// Documented defaults: `offset` 0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.triu_indices")]
+pub fn triu_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::TRIU_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
+}
+
+/// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
+///
+/// Documented defaults: `path` None.
+#[doc(alias = "torch.einsum")]
+pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
+    (einsum::EINSUM.get(list_keys(tensors))?)(equation, tensors, path)
 }
 
 /// Elements at index tensors, one per dimension; none for a whole dimension.
@@ -922,6 +1932,523 @@ pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<
     (indexing::NARROW_COPY.get(self_.key_set())?)(self_, dim, start, length)
 }
 
+/// Joins tensors along a dimension.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.cat")]
+#[doc(alias = "torch.concat")]
+#[doc(alias = "torch.concatenate")]
+pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    (joining::CAT.get(list_keys(tensors))?)(tensors, dim)
+}
+
+/// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.cat")]
+#[doc(alias = "torch.concat")]
+#[doc(alias = "torch.concatenate")]
+pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    (joining::CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
+}
+
+/// Joins tensors along a new dimension.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.stack")]
+pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    (joining::STACK.get(list_keys(tensors))?)(tensors, dim)
+}
+
+/// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.stack")]
+pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    (joining::STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
+}
+
+/// Joins along columns.
+#[doc(alias = "torch.hstack")]
+pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::HSTACK.get(list_keys(tensors))?)(tensors)
+}
+
+/// Joins along columns. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hstack")]
+pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (joining::HSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// Joins along rows.
+#[doc(alias = "torch.vstack")]
+#[doc(alias = "torch.row_stack")]
+pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::VSTACK.get(list_keys(tensors))?)(tensors)
+}
+
+/// Joins along rows. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.vstack")]
+#[doc(alias = "torch.row_stack")]
+pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (joining::VSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// Joins along depth.
+#[doc(alias = "torch.dstack")]
+pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::DSTACK.get(list_keys(tensors))?)(tensors)
+}
+
+/// Joins along depth. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.dstack")]
+pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (joining::DSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// Joins vectors and matrices as columns.
+#[doc(alias = "torch.column_stack")]
+pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::COLUMN_STACK.get(list_keys(tensors))?)(tensors)
+}
+
+/// Joins vectors and matrices as columns. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.column_stack")]
+pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (joining::COLUMN_STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// The tensor with at least 1 dimensions.
+#[doc(alias = "torch.atleast_1d")]
+pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
+    (joining::ATLEAST_1D.get(self_.key_set())?)(self_)
+}
+
+/// Each tensor with at least 1 dimensions.
+#[doc(alias = "torch.atleast_1d")]
+pub fn atleast_1d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    (joining::ATLEAST_1D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+}
+
+/// The tensor with at least 2 dimensions.
+#[doc(alias = "torch.atleast_2d")]
+pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
+    (joining::ATLEAST_2D.get(self_.key_set())?)(self_)
+}
+
+/// Each tensor with at least 2 dimensions.
+#[doc(alias = "torch.atleast_2d")]
+pub fn atleast_2d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    (joining::ATLEAST_2D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+}
+
+/// The tensor with at least 3 dimensions.
+#[doc(alias = "torch.atleast_3d")]
+pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
+    (joining::ATLEAST_3D.get(self_.key_set())?)(self_)
+}
+
+/// Each tensor with at least 3 dimensions.
+#[doc(alias = "torch.atleast_3d")]
+pub fn atleast_3d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    (joining::ATLEAST_3D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+}
+
+/// Repeats the tensor along each dimension.
+#[doc(alias = "torch.Tensor.repeat")]
+pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    (joining::REPEAT.get(self_.key_set())?)(self_, repeats)
+}
+
+/// Repeats the tensor along its last dimensions.
+#[doc(alias = "torch.tile")]
+#[doc(alias = "torch.Tensor.tile")]
+pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    (joining::TILE.get(self_.key_set())?)(self_, dims)
+}
+
+/// Reverses dimensions.
+#[doc(alias = "torch.flip")]
+#[doc(alias = "torch.Tensor.flip")]
+pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    (joining::FLIP.get(self_.key_set())?)(self_, dims)
+}
+
+/// Reverses the second dimension.
+#[doc(alias = "torch.fliplr")]
+#[doc(alias = "torch.Tensor.fliplr")]
+pub fn fliplr(self_: &Tensor) -> Result<Tensor> {
+    (joining::FLIPLR.get(self_.key_set())?)(self_)
+}
+
+/// Reverses the first dimension.
+#[doc(alias = "torch.flipud")]
+#[doc(alias = "torch.Tensor.flipud")]
+pub fn flipud(self_: &Tensor) -> Result<Tensor> {
+    (joining::FLIPUD.get(self_.key_set())?)(self_)
+}
+
+/// Shifts elements along dimensions, around the end.
+///
+/// Documented defaults: `dims` [].
+#[doc(alias = "torch.roll")]
+#[doc(alias = "torch.Tensor.roll")]
+pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+    (joining::ROLL.get(self_.key_set())?)(self_, shifts, dims)
+}
+
+/// Rotates by 90 degrees in a plane.
+///
+/// Documented defaults: `k` 1, `dims` [0, 1].
+#[doc(alias = "torch.rot90")]
+#[doc(alias = "torch.Tensor.rot90")]
+pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
+    (joining::ROT90.get(self_.key_set())?)(self_, k, dims)
+}
+
+/// Moves dimensions to other places.
+#[doc(alias = "torch.movedim")]
+#[doc(alias = "torch.Tensor.movedim")]
+#[doc(alias = "torch.moveaxis")]
+#[doc(alias = "torch.Tensor.moveaxis")]
+pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
+    (joining::MOVEDIM.get(self_.key_set())?)(self_, source, destination)
+}
+
+/// Moves a dimension to another place.
+#[doc(alias = "torch.movedim")]
+#[doc(alias = "torch.Tensor.movedim")]
+#[doc(alias = "torch.moveaxis")]
+#[doc(alias = "torch.Tensor.moveaxis")]
+pub fn movedim_int(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
+    (joining::MOVEDIM_INT.get(self_.key_set())?)(self_, source, destination)
+}
+
+/// Swaps two dimensions.
+#[doc(alias = "torch.swapaxes")]
+#[doc(alias = "torch.Tensor.swapaxes")]
+pub fn swapaxes(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
+    (joining::SWAPAXES.get(self_.key_set())?)(self_, axis0, axis1)
+}
+
+/// Swaps two dimensions.
+#[doc(alias = "torch.swapdims")]
+#[doc(alias = "torch.Tensor.swapdims")]
+pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    (joining::SWAPDIMS.get(self_.key_set())?)(self_, dim0, dim1)
+}
+
+/// About equal parts along a dimension.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.chunk")]
+#[doc(alias = "torch.Tensor.chunk")]
+pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (joining::CHUNK.get(self_.key_set())?)(self_, chunks, dim)
+}
+
+/// Equal parts along a dimension; the first ones take the remainder.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.tensor_split")]
+#[doc(alias = "torch.Tensor.tensor_split")]
+pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (joining::TENSOR_SPLIT_SECTIONS.get(self_.key_set())?)(self_, sections, dim)
+}
+
+/// Parts along a dimension, cut at indices.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.tensor_split")]
+#[doc(alias = "torch.Tensor.tensor_split")]
+pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    (joining::TENSOR_SPLIT_INDICES.get(self_.key_set())?)(self_, indices, dim)
+}
+
+/// Parts along a dimension, as a tensor says.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.tensor_split")]
+#[doc(alias = "torch.Tensor.tensor_split")]
+pub fn tensor_split(self_: &Tensor, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    (joining::TENSOR_SPLIT.get(self_.key_set() | tensor_indices_or_sections.key_set())?)(
+        self_,
+        tensor_indices_or_sections,
+        dim,
+    )
+}
+
+/// Equal parts along one dimension.
+#[doc(alias = "torch.hsplit")]
+#[doc(alias = "torch.Tensor.hsplit")]
+pub fn hsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    (joining::HSPLIT.get(self_.key_set())?)(self_, sections)
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.hsplit")]
+#[doc(alias = "torch.Tensor.hsplit")]
+pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    (joining::HSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+}
+
+/// Equal parts along one dimension.
+#[doc(alias = "torch.vsplit")]
+#[doc(alias = "torch.Tensor.vsplit")]
+pub fn vsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    (joining::VSPLIT.get(self_.key_set())?)(self_, sections)
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.vsplit")]
+#[doc(alias = "torch.Tensor.vsplit")]
+pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    (joining::VSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+}
+
+/// Equal parts along one dimension.
+#[doc(alias = "torch.dsplit")]
+#[doc(alias = "torch.Tensor.dsplit")]
+pub fn dsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    (joining::DSPLIT.get(self_.key_set())?)(self_, sections)
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.dsplit")]
+#[doc(alias = "torch.Tensor.dsplit")]
+pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    (joining::DSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+}
+
+/// One dimension as several.
+#[doc(alias = "torch.unflatten")]
+#[doc(alias = "torch.Tensor.unflatten")]
+pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
+    (joining::UNFLATTEN.get(self_.key_set())?)(self_, dim, sizes)
+}
+
+/// Expanded to another tensor's sizes.
+#[doc(alias = "torch.Tensor.expand_as")]
+pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (joining::EXPAND_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// A view with another tensor's sizes.
+#[doc(alias = "torch.Tensor.view_as")]
+pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (joining::VIEW_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Reshaped to another tensor's sizes.
+#[doc(alias = "torch.Tensor.reshape_as")]
+pub fn reshape_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (joining::RESHAPE_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Expanded to the given sizes.
+#[doc(alias = "torch.broadcast_to")]
+#[doc(alias = "torch.Tensor.broadcast_to")]
+pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    (joining::BROADCAST_TO.get(self_.key_set())?)(self_, size)
+}
+
+/// All tensors expanded to their common sizes.
+#[doc(alias = "torch.broadcast_tensors")]
+pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    (joining::BROADCAST_TENSORS.get(list_keys(tensors))?)(tensors)
+}
+
+/// All elements in one dimension.
+#[doc(alias = "torch.ravel")]
+#[doc(alias = "torch.Tensor.ravel")]
+pub fn ravel(self_: &Tensor) -> Result<Tensor> {
+    (joining::RAVEL.get(self_.key_set())?)(self_)
+}
+
+/// Conjugate transpose of the last two dimensions.
+#[doc(alias = "torch.adjoint")]
+#[doc(alias = "torch.Tensor.adjoint")]
+pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
+    (joining::ADJOINT.get(self_.key_set())?)(self_)
+}
+
+/// Transpose of the last two dimensions.
+#[doc(alias = "torch.Tensor.mT")]
+pub fn mt(self_: &Tensor) -> Result<Tensor> {
+    (joining::MT.get(self_.key_set())?)(self_)
+}
+
+/// Conjugate transpose of the last two dimensions.
+#[doc(alias = "torch.Tensor.mH")]
+pub fn mh(self_: &Tensor) -> Result<Tensor> {
+    (joining::MH.get(self_.key_set())?)(self_)
+}
+
+/// Conjugate transpose of a matrix.
+#[doc(alias = "torch.Tensor.H")]
+pub fn h(self_: &Tensor) -> Result<Tensor> {
+    (joining::H.get(self_.key_set())?)(self_)
+}
+
+/// All dimensions reversed.
+#[doc(alias = "torch.Tensor.T")]
+pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
+    (joining::NUMPY_T.get(self_.key_set())?)(self_)
+}
+
+/// Grids of coordinates.
+///
+/// Documented defaults: `indexing` "ij".
+#[doc(alias = "torch.meshgrid")]
+pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
+    (joining::MESHGRID.get(list_keys(tensors))?)(tensors, indexing)
+}
+
+/// All tuples of elements.
+#[doc(alias = "torch.cartesian_prod")]
+pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::CARTESIAN_PROD.get(list_keys(tensors))?)(tensors)
+}
+
+/// A matrix with the given blocks on its diagonal.
+#[doc(alias = "torch.block_diag")]
+pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::BLOCK_DIAG.get(list_keys(tensors))?)(tensors)
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.tril")]
+#[doc(alias = "torch.Tensor.tril")]
+pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    (joining::TRIL.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.Tensor.tril_")]
+pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
+    (joining::TRIL_.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.tril")]
+pub fn tril_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    (joining::TRIL_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.triu")]
+#[doc(alias = "torch.Tensor.triu")]
+pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    (joining::TRIU.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.Tensor.triu_")]
+pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
+    (joining::TRIU_.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.triu")]
+pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    (joining::TRIU_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+}
+
+/// Matrices with the last dimension on their diagonal.
+///
+/// Documented defaults: `offset` 0, `dim1` -2, `dim2` -1.
+#[doc(alias = "torch.diag_embed")]
+#[doc(alias = "torch.Tensor.diag_embed")]
+pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (joining::DIAG_EMBED.get(self_.key_set())?)(self_, offset, dim1, dim2)
+}
+
+/// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.diag")]
+#[doc(alias = "torch.Tensor.diag")]
+pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    (joining::DIAG.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.diag")]
+pub fn diag_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    (joining::DIAG_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+}
+
+/// A matrix with all elements on its diagonal.
+///
+/// Documented defaults: `offset` 0.
+#[doc(alias = "torch.diagflat")]
+#[doc(alias = "torch.Tensor.diagflat")]
+pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
+    (joining::DIAGFLAT.get(self_.key_set())?)(self_, offset)
+}
+
+/// Sum of a matrix's diagonal.
+#[doc(alias = "torch.trace")]
+#[doc(alias = "torch.Tensor.trace")]
+pub fn trace(self_: &Tensor) -> Result<Tensor> {
+    (joining::TRACE.get(self_.key_set())?)(self_)
+}
+
+/// Each element as often as `repeats` says.
+///
+/// Documented defaults: `dim` None, `output_size` None.
+#[doc(alias = "torch.repeat_interleave")]
+#[doc(alias = "torch.Tensor.repeat_interleave")]
+pub fn repeat_interleave_tensor(
+    self_: &Tensor,
+    repeats: &Tensor,
+    dim: Option<i64>,
+    output_size: Option<i64>,
+) -> Result<Tensor> {
+    (joining::REPEAT_INTERLEAVE_TENSOR.get(self_.key_set() | repeats.key_set())?)(
+        self_,
+        repeats,
+        dim,
+        output_size,
+    )
+}
+
+/// Each element several times.
+///
+/// Documented defaults: `dim` None, `output_size` None.
+#[doc(alias = "torch.repeat_interleave")]
+#[doc(alias = "torch.Tensor.repeat_interleave")]
+pub fn repeat_interleave_int(
+    self_: &Tensor,
+    repeats: i64,
+    dim: Option<i64>,
+    output_size: Option<i64>,
+) -> Result<Tensor> {
+    (joining::REPEAT_INTERLEAVE_INT.get(self_.key_set())?)(self_, repeats, dim, output_size)
+}
+
+/// Each index as often as `repeats` says.
+///
+/// Documented defaults: `output_size` None.
+#[doc(alias = "torch.repeat_interleave")]
+pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
+    (joining::REPEAT_INTERLEAVE.get(repeats.key_set())?)(repeats, output_size)
+}
+
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
@@ -929,6 +2456,8 @@ pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.add")]
 #[doc(alias = "torch.Tensor.add")]
+#[doc(alias = "torch.Tensor.__add__")]
+#[doc(alias = "torch.Tensor.__radd__")]
 pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -939,6 +2468,7 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 ///
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.Tensor.add_")]
+#[doc(alias = "torch.Tensor.__iadd__")]
 pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -960,6 +2490,7 @@ pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 #[doc(alias = "torch.Tensor.sub")]
 #[doc(alias = "torch.subtract")]
 #[doc(alias = "torch.Tensor.subtract")]
+#[doc(alias = "torch.Tensor.__sub__")]
 pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::SUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -969,6 +2500,7 @@ pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.Tensor.sub_")]
 #[doc(alias = "torch.Tensor.subtract_")]
+#[doc(alias = "torch.Tensor.__isub__")]
 pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::SUB_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -982,11 +2514,22 @@ pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
     (pointwise::SUB_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
 }
 
+/// Subtracts the input, scaled by `alpha`, from `other`.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.rsub")]
+#[doc(alias = "torch.Tensor.__rsub__")]
+pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (pointwise::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+}
+
 /// Multiplies the input by `other`.
 #[doc(alias = "torch.mul")]
 #[doc(alias = "torch.Tensor.mul")]
 #[doc(alias = "torch.multiply")]
 #[doc(alias = "torch.Tensor.multiply")]
+#[doc(alias = "torch.Tensor.__mul__")]
+#[doc(alias = "torch.Tensor.__rmul__")]
 pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::MUL.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -994,6 +2537,7 @@ pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Multiplies the input by `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.mul_")]
 #[doc(alias = "torch.Tensor.multiply_")]
+#[doc(alias = "torch.Tensor.__imul__")]
 pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::MUL_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -1012,6 +2556,8 @@ pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.divide")]
 #[doc(alias = "torch.true_divide")]
 #[doc(alias = "torch.Tensor.true_divide")]
+#[doc(alias = "torch.Tensor.__truediv__")]
+#[doc(alias = "torch.Tensor.__div__")]
 pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::DIV.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -1020,6 +2566,8 @@ pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.div_")]
 #[doc(alias = "torch.Tensor.divide_")]
 #[doc(alias = "torch.Tensor.true_divide_")]
+#[doc(alias = "torch.Tensor.__itruediv__")]
+#[doc(alias = "torch.Tensor.__idiv__")]
 pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::DIV_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -1035,18 +2583,22 @@ pub fn div_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
 #[doc(alias = "torch.div")]
 #[doc(alias = "torch.Tensor.div")]
+#[doc(alias = "torch.divide")]
+#[doc(alias = "torch.Tensor.divide")]
 pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
     (pointwise::DIV_MODE.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.div_")]
+#[doc(alias = "torch.Tensor.divide_")]
 pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
     (pointwise::DIV_MODE_.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.div")]
+#[doc(alias = "torch.divide")]
 pub fn div_mode_out(
     self_: &Tensor,
     other: &Tensor,
@@ -1061,46 +2613,581 @@ pub fn div_mode_out(
     )
 }
 
-/// Negates every element.
-#[doc(alias = "torch.neg")]
-#[doc(alias = "torch.Tensor.neg")]
-#[doc(alias = "torch.negative")]
-#[doc(alias = "torch.Tensor.negative")]
-pub fn neg(self_: &Tensor) -> Result<Tensor> {
-    (pointwise::NEG.get(self_.key_set())?)(self_)
+/// Quotient rounded down, as Python's `//`.
+#[doc(alias = "torch.floor_divide")]
+#[doc(alias = "torch.Tensor.floor_divide")]
+#[doc(alias = "torch.Tensor.__floordiv__")]
+pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::FLOOR_DIVIDE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Negates every element. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.neg_")]
-#[doc(alias = "torch.Tensor.negative_")]
-pub fn neg_(self_: &Tensor) -> Result<()> {
-    (pointwise::NEG_.get(self_.key_set())?)(self_)
+/// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.floor_divide_")]
+#[doc(alias = "torch.Tensor.__ifloordiv__")]
+pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Negates every element. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.neg")]
-#[doc(alias = "torch.negative")]
-pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::NEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+/// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor_divide")]
+pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FLOOR_DIVIDE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
-/// Exponential of every element.
-#[doc(alias = "torch.exp")]
-#[doc(alias = "torch.Tensor.exp")]
-pub fn exp(self_: &Tensor) -> Result<Tensor> {
-    (pointwise::EXP.get(self_.key_set())?)(self_)
+/// Remainder with the sign of the divisor, as Python's `%`.
+#[doc(alias = "torch.remainder")]
+#[doc(alias = "torch.Tensor.remainder")]
+#[doc(alias = "torch.Tensor.__mod__")]
+pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::REMAINDER.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Exponential of every element. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.exp_")]
-pub fn exp_(self_: &Tensor) -> Result<()> {
-    (pointwise::EXP_.get(self_.key_set())?)(self_)
+/// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.remainder_")]
+#[doc(alias = "torch.Tensor.__imod__")]
+pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::REMAINDER_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Exponential of every element. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.exp")]
-pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::EXP_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+/// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.remainder")]
+pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::REMAINDER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`.
+#[doc(alias = "torch.fmod")]
+#[doc(alias = "torch.Tensor.fmod")]
+pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::FMOD.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.fmod_")]
+pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::FMOD_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmod")]
+pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FMOD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The input to the power `exponent`.
+#[doc(alias = "torch.pow")]
+#[doc(alias = "torch.Tensor.pow")]
+#[doc(alias = "torch.Tensor.__pow__")]
+pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    (pointwise::POW.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.pow_")]
+#[doc(alias = "torch.Tensor.__ipow__")]
+pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    (pointwise::POW_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.pow")]
+pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::POW_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(self_, exponent, out)
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128.
+#[doc(alias = "torch.float_power")]
+#[doc(alias = "torch.Tensor.float_power")]
+pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    (pointwise::FLOAT_POWER.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.float_power")]
+pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FLOAT_POWER_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(
+        self_, exponent, out,
+    )
+}
+
+/// The larger of both, element by element; NaN if either is.
+#[doc(alias = "torch.maximum")]
+#[doc(alias = "torch.Tensor.maximum")]
+pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::MAXIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.maximum")]
+pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::MAXIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The smaller of both, element by element; NaN if either is.
+#[doc(alias = "torch.minimum")]
+#[doc(alias = "torch.Tensor.minimum")]
+pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::MINIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.minimum")]
+pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::MINIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The larger of both; NaN only if both are.
+#[doc(alias = "torch.fmax")]
+#[doc(alias = "torch.Tensor.fmax")]
+pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::FMAX.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmax")]
+pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FMAX_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The smaller of both; NaN only if both are.
+#[doc(alias = "torch.fmin")]
+#[doc(alias = "torch.Tensor.fmin")]
+pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::FMIN.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmin")]
+pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FMIN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.Tensor.clamp")]
+#[doc(alias = "torch.clip")]
+#[doc(alias = "torch.Tensor.clip")]
+pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    (pointwise::CLAMP.get(self_.key_set())?)(self_, min, max)
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.Tensor.clamp_")]
+#[doc(alias = "torch.Tensor.clip_")]
+pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    (pointwise::CLAMP_.get(self_.key_set())?)(self_, min, max)
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.clip")]
+pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_OUT.get(self_.key_set() | out.key_set())?)(self_, min, max, out)
+}
+
+/// As `clamp` with tensors as bounds.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.Tensor.clamp")]
+#[doc(alias = "torch.clip")]
+#[doc(alias = "torch.Tensor.clip")]
+pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+    (pointwise::CLAMP_TENSOR.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
+}
+
+/// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.Tensor.clamp_")]
+#[doc(alias = "torch.Tensor.clip_")]
+pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    (pointwise::CLAMP_TENSOR_.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.clip")]
+pub fn clamp_tensor_out(
+    self_: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (pointwise::CLAMP_TENSOR_OUT.get(self_.key_set() | opt_keys(min) | opt_keys(max) | out.key_set())?)(
+        self_, min, max, out,
+    )
+}
+
+/// `max(x, min)`.
+#[doc(alias = "torch.clamp_min")]
+#[doc(alias = "torch.Tensor.clamp_min")]
+pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    (pointwise::CLAMP_MIN.get(self_.key_set())?)(self_, min)
+}
+
+/// `max(x, min)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_min_")]
+pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
+    (pointwise::CLAMP_MIN_.get(self_.key_set())?)(self_, min)
+}
+
+/// `max(x, min)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, min, out)
+}
+
+/// `max(x, min)` with a tensor as bound.
+#[doc(alias = "torch.clamp_min")]
+#[doc(alias = "torch.Tensor.clamp_min")]
+pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+    (pointwise::CLAMP_MIN_TENSOR.get(self_.key_set() | min.key_set())?)(self_, min)
+}
+
+/// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_min_")]
+pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
+    (pointwise::CLAMP_MIN_TENSOR_.get(self_.key_set() | min.key_set())?)(self_, min)
+}
+
+/// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MIN_TENSOR_OUT.get(self_.key_set() | min.key_set() | out.key_set())?)(self_, min, out)
+}
+
+/// `min(x, max)`.
+#[doc(alias = "torch.clamp_max")]
+#[doc(alias = "torch.Tensor.clamp_max")]
+pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    (pointwise::CLAMP_MAX.get(self_.key_set())?)(self_, max)
+}
+
+/// `min(x, max)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_max_")]
+pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
+    (pointwise::CLAMP_MAX_.get(self_.key_set())?)(self_, max)
+}
+
+/// `min(x, max)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, max, out)
+}
+
+/// `min(x, max)` with a tensor as bound.
+#[doc(alias = "torch.clamp_max")]
+#[doc(alias = "torch.Tensor.clamp_max")]
+pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+    (pointwise::CLAMP_MAX_TENSOR.get(self_.key_set() | max.key_set())?)(self_, max)
+}
+
+/// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_max_")]
+pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
+    (pointwise::CLAMP_MAX_TENSOR_.get(self_.key_set() | max.key_set())?)(self_, max)
+}
+
+/// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MAX_TENSOR_OUT.get(self_.key_set() | max.key_set() | out.key_set())?)(self_, max, out)
+}
+
+/// `self + weight * (end - self)`.
+#[doc(alias = "torch.lerp")]
+#[doc(alias = "torch.Tensor.lerp")]
+pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    (pointwise::LERP_TENSOR.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lerp_")]
+pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
+    (pointwise::LERP_TENSOR_.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
+pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LERP_TENSOR_OUT.get(self_.key_set() | end.key_set() | weight.key_set() | out.key_set())?)(
+        self_, end, weight, out,
+    )
+}
+
+/// `self + weight * (end - self)` with one number as weight.
+#[doc(alias = "torch.lerp")]
+#[doc(alias = "torch.Tensor.lerp")]
+pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
+    (pointwise::LERP.get(self_.key_set() | end.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lerp_")]
+pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
+    (pointwise::LERP_.get(self_.key_set() | end.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
+pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
+    (pointwise::LERP_OUT.get(self_.key_set() | end.key_set() | out.key_set())?)(self_, end, weight, out)
+}
+
+/// `self + value * tensor1 * tensor2`.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.addcmul")]
+#[doc(alias = "torch.Tensor.addcmul")]
+pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    (pointwise::ADDCMUL.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.Tensor.addcmul_")]
+pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    (pointwise::ADDCMUL_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.addcmul")]
+pub fn addcmul_out(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (pointwise::ADDCMUL_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
+        self_, tensor1, tensor2, value, out,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.addcdiv")]
+#[doc(alias = "torch.Tensor.addcdiv")]
+pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    (pointwise::ADDCDIV.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.Tensor.addcdiv_")]
+pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    (pointwise::ADDCDIV_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.addcdiv")]
+pub fn addcdiv_out(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (pointwise::ADDCDIV_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
+        self_, tensor1, tensor2, value, out,
+    )
+}
+
+/// Elements of the input where `condition` holds, of `other` elsewhere.
+#[doc(alias = "torch.where")]
+#[doc(alias = "torch.Tensor.where")]
+pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::WHERE.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
+}
+
+/// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.where")]
+pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
+        condition, self_, other, out,
+    )
+}
+
+/// Angle of the point (`other`, `self`).
+#[doc(alias = "torch.atan2")]
+#[doc(alias = "torch.Tensor.atan2")]
+#[doc(alias = "torch.arctan2")]
+#[doc(alias = "torch.Tensor.arctan2")]
+pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::ATAN2.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.atan2_")]
+#[doc(alias = "torch.Tensor.arctan2_")]
+pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::ATAN2_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan2")]
+#[doc(alias = "torch.arctan2")]
+pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::ATAN2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow.
+#[doc(alias = "torch.hypot")]
+#[doc(alias = "torch.Tensor.hypot")]
+pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::HYPOT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.hypot_")]
+pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::HYPOT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hypot")]
+pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::HYPOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Magnitude of the input, sign of `other`.
+#[doc(alias = "torch.copysign")]
+#[doc(alias = "torch.Tensor.copysign")]
+pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::COPYSIGN.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.copysign_")]
+pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::COPYSIGN_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.copysign")]
+pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::COPYSIGN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The next float after the input towards `other`.
+#[doc(alias = "torch.nextafter")]
+#[doc(alias = "torch.Tensor.nextafter")]
+pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::NEXTAFTER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The next float after the input towards `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.nextafter_")]
+pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::NEXTAFTER_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nextafter")]
+pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::NEXTAFTER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `self * 2^other`.
+#[doc(alias = "torch.ldexp")]
+#[doc(alias = "torch.Tensor.ldexp")]
+pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::LDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `self * 2^other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ldexp_")]
+pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::LDEXP_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `self * 2^other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ldexp")]
+pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0.
+#[doc(alias = "torch.heaviside")]
+#[doc(alias = "torch.Tensor.heaviside")]
+pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+    (pointwise::HEAVISIDE.get(self_.key_set() | values.key_set())?)(self_, values)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.heaviside_")]
+pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
+    (pointwise::HEAVISIDE_.get(self_.key_set() | values.key_set())?)(self_, values)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.heaviside")]
+pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::HEAVISIDE_OUT.get(self_.key_set() | values.key_set() | out.key_set())?)(self_, values, out)
+}
+
+/// `log(exp(self) + exp(other))` without overflow.
+#[doc(alias = "torch.logaddexp")]
+#[doc(alias = "torch.Tensor.logaddexp")]
+pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::LOGADDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp")]
+pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LOGADDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `log2(2^self + 2^other)` without overflow.
+#[doc(alias = "torch.logaddexp2")]
+#[doc(alias = "torch.Tensor.logaddexp2")]
+pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::LOGADDEXP2.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp2")]
+pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LOGADDEXP2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN.
+#[doc(alias = "torch.xlogy")]
+#[doc(alias = "torch.Tensor.xlogy")]
+#[doc(alias = "torch.special.xlogy")]
+pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::XLOGY.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.xlogy_")]
+pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
@@ -1119,43 +3206,440 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
     (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
 }
 
-/// Whether elements are equal.
-#[doc(alias = "torch.eq")]
-#[doc(alias = "torch.Tensor.eq")]
-pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::EQ.get(self_.key_set() | other.key_set())?)(self_, other)
+/// `other / self`.
+#[doc(alias = "torch.Tensor.__rtruediv__")]
+#[doc(alias = "torch.Tensor.__rdiv__")]
+pub fn rtruediv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RTRUEDIV.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Whether elements are equal. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.eq_")]
-pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    (pointwise::EQ_.get(self_.key_set() | other.key_set())?)(self_, other)
+/// `other // self`.
+#[doc(alias = "torch.Tensor.__rfloordiv__")]
+pub fn rfloordiv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RFLOORDIV.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Whether elements are equal. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.eq")]
-pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::EQ_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+/// `other % self`.
+#[doc(alias = "torch.Tensor.__rmod__")]
+pub fn rmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RMOD.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Elements of the input where `condition` holds, of `other` elsewhere.
-#[doc(alias = "torch.where")]
-#[doc(alias = "torch.Tensor.where")]
-pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::WHERE.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
+/// `other ** self`.
+#[doc(alias = "torch.Tensor.__rpow__")]
+pub fn rpow(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RPOW.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.where")]
-pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
-        condition, self_, other, out,
+/// Fills with uniform numbers of `[from, to)`.
+///
+/// Documented defaults: `from` 0.0, `to` 1.0, `generator` None.
+#[doc(alias = "torch.Tensor.uniform_")]
+pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::UNIFORM_.get(self_.key_set())?)(self_, from, to, generator)
+}
+
+/// Fills with normally distributed numbers.
+///
+/// Documented defaults: `mean` 0.0, `std` 1.0, `generator` None.
+#[doc(alias = "torch.Tensor.normal_")]
+pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
+}
+
+/// Fills with numbers whose logarithm is normally distributed.
+///
+/// Documented defaults: `mean` 1.0, `std` 2.0, `generator` None.
+#[doc(alias = "torch.Tensor.log_normal_")]
+pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::LOG_NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
+}
+
+/// Fills with exponentially distributed numbers.
+///
+/// Documented defaults: `lambd` 1.0, `generator` None.
+#[doc(alias = "torch.Tensor.exponential_")]
+pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::EXPONENTIAL_.get(self_.key_set())?)(self_, lambd, generator)
+}
+
+/// Fills with numbers of the Cauchy distribution.
+///
+/// Documented defaults: `median` 0.0, `sigma` 1.0, `generator` None.
+#[doc(alias = "torch.Tensor.cauchy_")]
+pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::CAUCHY_.get(self_.key_set())?)(self_, median, sigma, generator)
+}
+
+/// Fills with numbers of the geometric distribution.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.geometric_")]
+pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::GEOMETRIC_.get(self_.key_set())?)(self_, p, generator)
+}
+
+/// Fills with ones of the given probabilities.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.bernoulli_")]
+pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    (random::BERNOULLI_TENSOR_.get(self_.key_set() | p.key_set())?)(self_, p, generator)
+}
+
+/// Fills with ones of the given probability, zeros else.
+///
+/// Documented defaults: `p` 0.5, `generator` None.
+#[doc(alias = "torch.Tensor.bernoulli_")]
+pub fn bernoulli_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::BERNOULLI_.get(self_.key_set())?)(self_, p, generator)
+}
+
+/// Ones with the probabilities of the input, zeros else.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.bernoulli")]
+#[doc(alias = "torch.Tensor.bernoulli")]
+pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::BERNOULLI.get(self_.key_set())?)(self_, generator)
+}
+
+/// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.bernoulli")]
+pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    (random::BERNOULLI_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+}
+
+/// Ones with probability `p`, zeros else, in the input's shape.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.bernoulli")]
+#[doc(alias = "torch.Tensor.bernoulli")]
+pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::BERNOULLI_P.get(self_.key_set())?)(self_, p, generator)
+}
+
+/// Fills with integers of `[from, to)`.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.random_")]
+pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+    (random::RANDOM_FROM_.get(self_.key_set())?)(self_, from, to, generator)
+}
+
+/// Fills with integers of `[0, to)`.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.random_")]
+pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
+    (random::RANDOM_TO_.get(self_.key_set())?)(self_, to, generator)
+}
+
+/// Fills with integers of the dtype's whole range.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.random_")]
+pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    (random::RANDOM_.get(self_.key_set())?)(self_, generator)
+}
+
+/// A tensor of uniform numbers of `[0, 1)`.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.rand")]
+pub fn rand(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RAND.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
+}
+
+/// Uniform numbers of `[0, 1)` in the input's shape.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+#[doc(alias = "torch.rand_like")]
+pub fn rand_like(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RAND_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+/// A tensor of standard normal numbers.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.randn")]
+pub fn randn(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RANDN.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
+}
+
+/// Standard normal numbers in the input's shape.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+#[doc(alias = "torch.randn_like")]
+pub fn randn_like(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDN_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+/// A tensor of integers of `[0, high)`.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.randint")]
+pub fn randint(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RANDINT.get(device_keys(device))?)(high, size, generator, dtype, layout, device, pin_memory)
+}
+
+/// A tensor of integers of `[low, high)`.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.randint")]
+pub fn randint_low(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RANDINT_LOW.get(device_keys(device))?)(
+        low, high, size, generator, dtype, layout, device, pin_memory,
     )
 }
 
-/// Sum of all elements, or over dimensions.
+/// Integers of `[0, high)` in the input's shape.
 ///
-/// Integers and bools give int64.
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+#[doc(alias = "torch.randint_like")]
+pub fn randint_like(
+    self_: &Tensor,
+    high: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDINT_LIKE.get(self_.key_set())?)(
+        self_,
+        high,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
+/// Integers of `[low, high)` in the input's shape.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+#[doc(alias = "torch.randint_like")]
+pub fn randint_like_low(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDINT_LIKE_LOW.get(self_.key_set())?)(
+        self_,
+        low,
+        high,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
+/// A random permutation of `0..n`.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.randperm")]
+pub fn randperm(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RANDPERM.get(device_keys(device))?)(n, generator, dtype, layout, device, pin_memory)
+}
+
+/// Normally distributed numbers.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_float_float(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::NORMAL_FLOAT_FLOAT.get(device_keys(device))?)(
+        mean, std, size, generator, dtype, layout, device, pin_memory,
+    )
+}
+
+/// Normally distributed numbers with the given means.
+///
+/// Documented defaults: `std` 1.0, `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::NORMAL_TENSOR_FLOAT.get(mean.key_set())?)(mean, std, generator)
+}
+
+/// Normally distributed numbers with the given means. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `std` 1.0, `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_float_out(
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (random::NORMAL_TENSOR_FLOAT_OUT.get(mean.key_set() | out.key_set())?)(mean, std, generator, out)
+}
+
+/// Normally distributed numbers with the given deviations.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::NORMAL_FLOAT_TENSOR.get(std.key_set())?)(mean, std, generator)
+}
+
+/// Normally distributed numbers with the given deviations. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_float_tensor_out(
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (random::NORMAL_FLOAT_TENSOR_OUT.get(std.key_set() | out.key_set())?)(mean, std, generator, out)
+}
+
+/// Normally distributed numbers with the given means and deviations.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::NORMAL_TENSOR_TENSOR.get(mean.key_set() | std.key_set())?)(mean, std, generator)
+}
+
+/// Normally distributed numbers with the given means and deviations. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_tensor_out(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (random::NORMAL_TENSOR_TENSOR_OUT.get(mean.key_set() | std.key_set() | out.key_set())?)(
+        mean, std, generator, out,
+    )
+}
+
+/// Indices drawn with the weights of each row.
+///
+/// Documented defaults: `replacement` false, `generator` None.
+#[doc(alias = "torch.multinomial")]
+#[doc(alias = "torch.Tensor.multinomial")]
+pub fn multinomial(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    (random::MULTINOMIAL.get(self_.key_set())?)(self_, num_samples, replacement, generator)
+}
+
+/// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `replacement` false, `generator` None.
+#[doc(alias = "torch.multinomial")]
+pub fn multinomial_out(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (random::MULTINOMIAL_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        num_samples,
+        replacement,
+        generator,
+        out,
+    )
+}
+
+/// Numbers of the Poisson distribution with the given rates.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.poisson")]
+pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::POISSON.get(self_.key_set())?)(self_, generator)
+}
+
+/// Numbers of the binomial distribution.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.binomial")]
+pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::BINOMIAL.get(count.key_set() | prob.key_set())?)(count, prob, generator)
+}
+
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 ///
 /// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
 #[doc(alias = "torch.sum")]
@@ -1164,9 +3648,7 @@ pub fn sum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DTy
     (reduction::SUM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 ///
 /// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
 #[doc(alias = "torch.sum")]
@@ -1178,6 +3660,278 @@ pub fn sum_out(
     out: &mut Tensor,
 ) -> Result<()> {
     (reduction::SUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nansum")]
+#[doc(alias = "torch.Tensor.nansum")]
+pub fn nansum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::NANSUM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nansum")]
+pub fn nansum_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Product of all elements.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.prod")]
+#[doc(alias = "torch.Tensor.prod")]
+pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::PROD.get(self_.key_set())?)(self_, dtype)
+}
+
+/// Product of all elements. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.prod")]
+pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (reduction::PROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
+}
+
+/// Product over a dimension.
+///
+/// Documented defaults: `keepdim` false, `dtype` None.
+#[doc(alias = "torch.prod")]
+#[doc(alias = "torch.Tensor.prod")]
+pub fn prod_dim(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::PROD_DIM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Product over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false, `dtype` None.
+#[doc(alias = "torch.prod")]
+pub fn prod_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::PROD_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Mean of all elements, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.mean")]
+#[doc(alias = "torch.Tensor.mean")]
+pub fn mean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::MEAN.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.mean")]
+pub fn mean_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::MEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Mean of all elements but NaN, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nanmean")]
+#[doc(alias = "torch.Tensor.nanmean")]
+pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::NANMEAN.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nanmean")]
+pub fn nanmean_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANMEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+    (reduction::VAR.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var")]
+pub fn var_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::VAR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
+}
+
+/// Variance of all elements; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    (reduction::VAR_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Variance over dimensions; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    (reduction::VAR_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Variance and mean.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Variance and mean of all elements.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Variance and mean over dimensions.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean_dim(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+    (reduction::STD.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std")]
+pub fn std_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::STD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
+}
+
+/// Standard deviation of all elements; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    (reduction::STD_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Standard deviation over dimensions; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    (reduction::STD_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Standard deviation and mean.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Standard deviation and mean of all elements.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Standard deviation and mean over dimensions.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean_dim(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Largest element; NaN wins.
+#[doc(alias = "torch.max")]
+#[doc(alias = "torch.Tensor.max")]
+pub fn max(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MAX.get(self_.key_set())?)(self_)
+}
+
+/// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// Largest elements over a dimension, and where they are.
@@ -1205,6 +3959,36 @@ pub fn max_dim_out(
     )
 }
 
+/// Largest of two elements: the same as `maximum`.
+#[doc(alias = "torch.max")]
+#[doc(alias = "torch.Tensor.max")]
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MAX_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amax")]
+#[doc(alias = "torch.Tensor.amax")]
+pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::AMAX.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amax")]
+pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::AMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
 /// Index of the largest element, in the flattened input or over a dimension.
 ///
 /// Documented defaults: `dim` None, `keepdim` false.
@@ -1220,6 +4004,1986 @@ pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 #[doc(alias = "torch.argmax")]
 pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ARGMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Smallest element; NaN wins.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MIN.get(self_.key_set())?)(self_)
+}
+
+/// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Smallest elements over a dimension, and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MIN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.min")]
+pub fn min_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::MIN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Smallest of two elements: the same as `minimum`.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MIN_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amin")]
+#[doc(alias = "torch.Tensor.amin")]
+pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::AMIN.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amin")]
+pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::AMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.argmin")]
+#[doc(alias = "torch.Tensor.argmin")]
+pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ARGMIN.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.argmin")]
+pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ARGMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Smallest and largest elements.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.aminmax")]
+#[doc(alias = "torch.Tensor.aminmax")]
+pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::AMINMAX.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.aminmax")]
+pub fn aminmax_out(
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::AMINMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Whether all elements are true.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all(self_: &Tensor) -> Result<Tensor> {
+    (reduction::ALL.get(self_.key_set())?)(self_)
+}
+
+/// Whether all elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether all elements are true, over a dimension.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    (reduction::ALL_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.all")]
+pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether all elements are true, over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ALL_DIMS.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.all")]
+pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether any elements are true.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any(self_: &Tensor) -> Result<Tensor> {
+    (reduction::ANY.get(self_.key_set())?)(self_)
+}
+
+/// Whether any elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether any elements are true, over a dimension.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    (reduction::ANY_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.any")]
+pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether any elements are true, over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ANY_DIMS.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.any")]
+pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Number of elements that are not zero, of all or over dimensions.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.count_nonzero")]
+#[doc(alias = "torch.Tensor.count_nonzero")]
+pub fn count_nonzero(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    (reduction::COUNT_NONZERO.get(self_.key_set())?)(self_, dim)
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.median")]
+#[doc(alias = "torch.Tensor.median")]
+pub fn median(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MEDIAN.get(self_.key_set())?)(self_)
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.median")]
+#[doc(alias = "torch.Tensor.median")]
+pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MEDIAN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.median")]
+pub fn median_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::MEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.nanmedian")]
+#[doc(alias = "torch.Tensor.nanmedian")]
+pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
+    (reduction::NANMEDIAN.get(self_.key_set())?)(self_)
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.nanmedian")]
+#[doc(alias = "torch.Tensor.nanmedian")]
+pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::NANMEDIAN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.nanmedian")]
+pub fn nanmedian_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANMEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Most frequent elements over a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.mode")]
+#[doc(alias = "torch.Tensor.mode")]
+pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MODE.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.mode")]
+pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (reduction::MODE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// k-th smallest elements over a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.kthvalue")]
+#[doc(alias = "torch.Tensor.kthvalue")]
+pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::KTHVALUE.get(self_.key_set())?)(self_, k, dim, keepdim)
+}
+
+/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.kthvalue")]
+pub fn kthvalue_out(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::KTHVALUE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, k, dim, keepdim, out0, out1,
+    )
+}
+
+/// Vector norm of all elements, or over dimensions.
+///
+/// Documented defaults: `ord` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.linalg.vector_norm")]
+pub fn linalg_vector_norm(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (reduction::LINALG_VECTOR_NORM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `ord` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.linalg.vector_norm")]
+pub fn linalg_vector_norm_out(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::LINALG_VECTOR_NORM_OUT.get(self_.key_set() | out.key_set())?)(
+        self_, ord, dim, keepdim, dtype, out,
+    )
+}
+
+/// Vector norm of all elements, or over dimensions.
+///
+/// Documented defaults: `p` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.norm")]
+#[doc(alias = "torch.Tensor.norm")]
+pub fn norm(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (reduction::NORM.get(self_.key_set())?)(self_, p, dim, keepdim, dtype)
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `p` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.norm")]
+pub fn norm_out(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, keepdim, dtype, out)
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.logsumexp")]
+#[doc(alias = "torch.Tensor.logsumexp")]
+#[doc(alias = "torch.special.logsumexp")]
+pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::LOGSUMEXP.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.logsumexp")]
+#[doc(alias = "torch.special.logsumexp")]
+pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::LOGSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Sums over the dimensions that broadcasting from `size` added or expanded.
+#[doc(alias = "torch.Tensor.sum_to_size")]
+pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    (reduction::SUM_TO_SIZE.get(self_.key_set())?)(self_, size)
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+#[doc(alias = "torch.Tensor.quantile")]
+pub fn quantile(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::QUANTILE.get(self_.key_set() | q.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+pub fn quantile_out(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::QUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+#[doc(alias = "torch.Tensor.quantile")]
+pub fn quantile_scalar(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::QUANTILE_SCALAR.get(self_.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+pub fn quantile_scalar_out(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::QUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+#[doc(alias = "torch.Tensor.nanquantile")]
+pub fn nanquantile(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::NANQUANTILE.get(self_.key_set() | q.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+pub fn nanquantile_out(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANQUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+#[doc(alias = "torch.Tensor.nanquantile")]
+pub fn nanquantile_scalar(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::NANQUANTILE_SCALAR.get(self_.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+pub fn nanquantile_scalar_out(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANQUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// Running sums along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumsum")]
+#[doc(alias = "torch.Tensor.cumsum")]
+pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (scan::CUMSUM.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running sums along a dimension. In place: the first tensor takes the result.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.Tensor.cumsum_")]
+pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    (scan::CUMSUM_.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumsum")]
+pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (scan::CUMSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// Running products along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumprod")]
+#[doc(alias = "torch.Tensor.cumprod")]
+pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (scan::CUMPROD.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running products along a dimension. In place: the first tensor takes the result.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.Tensor.cumprod_")]
+pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    (scan::CUMPROD_.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running products along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumprod")]
+pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (scan::CUMPROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// The largest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummax")]
+#[doc(alias = "torch.Tensor.cummax")]
+pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    (scan::CUMMAX.get(self_.key_set())?)(self_, dim)
+}
+
+/// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummax")]
+pub fn cummax_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (scan::CUMMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
+}
+
+/// The smallest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummin")]
+#[doc(alias = "torch.Tensor.cummin")]
+pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    (scan::CUMMIN.get(self_.key_set())?)(self_, dim)
+}
+
+/// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummin")]
+pub fn cummin_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (scan::CUMMIN_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
+}
+
+/// Logarithm of running sums of exponentials along a dimension.
+#[doc(alias = "torch.logcumsumexp")]
+#[doc(alias = "torch.Tensor.logcumsumexp")]
+pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::LOGCUMSUMEXP.get(self_.key_set())?)(self_, dim)
+}
+
+/// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logcumsumexp")]
+pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    (scan::LOGCUMSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// Integral by the trapezoidal rule along a dimension, at the points `x`.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.trapezoid")]
+#[doc(alias = "torch.trapz")]
+pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// Documented defaults: `dx` 1, `dim` -1.
+#[doc(alias = "torch.trapezoid")]
+#[doc(alias = "torch.trapz")]
+pub fn trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    (scan::TRAPEZOID.get(y.key_set())?)(y, dx, dim)
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at the points `x`.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.cumulative_trapezoid")]
+pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::CUMULATIVE_TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// Documented defaults: `dx` 1, `dim` -1.
+#[doc(alias = "torch.cumulative_trapezoid")]
+pub fn cumulative_trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    (scan::CUMULATIVE_TRAPEZOID.get(y.key_set())?)(y, dx, dim)
+}
+
+/// softmax over one dimension, in the input's dtype.
+pub fn softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    (softmax::SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
+}
+
+/// softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
+pub fn softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    (softmax::SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
+}
+
+/// Gradient of softmax from its output.
+pub fn softmax_backward_data(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Tensor> {
+    (softmax::SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+    )
+}
+
+/// Gradient of softmax from its output. Into `out`, which is resized where its shape differs.
+pub fn softmax_backward_data_out(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+    out: &mut Tensor,
+) -> Result<()> {
+    (softmax::SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+        out,
+    )
+}
+
+/// Exponentials over their sum, along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.softmax")]
+#[doc(alias = "torch.Tensor.softmax")]
+#[doc(alias = "torch.special.softmax")]
+#[doc(alias = "torch.nn.functional.softmax")]
+pub fn softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (softmax::SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.softmax")]
+#[doc(alias = "torch.special.softmax")]
+#[doc(alias = "torch.nn.functional.softmax")]
+pub fn softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (softmax::SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// log_softmax over one dimension, in the input's dtype.
+pub fn log_softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
+}
+
+/// log_softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
+pub fn log_softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    (softmax::LOG_SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
+}
+
+/// Gradient of log_softmax from its output.
+pub fn log_softmax_backward_data(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+    )
+}
+
+/// Gradient of log_softmax from its output. Into `out`, which is resized where its shape differs.
+pub fn log_softmax_backward_data_out(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+    out: &mut Tensor,
+) -> Result<()> {
+    (softmax::LOG_SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+        out,
+    )
+}
+
+/// Logarithm of softmax, without loss of precision.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.log_softmax")]
+#[doc(alias = "torch.Tensor.log_softmax")]
+#[doc(alias = "torch.special.log_softmax")]
+#[doc(alias = "torch.nn.functional.log_softmax")]
+pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.log_softmax")]
+#[doc(alias = "torch.special.log_softmax")]
+#[doc(alias = "torch.nn.functional.log_softmax")]
+pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (softmax::LOG_SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+#[doc(alias = "torch.Tensor.sort")]
+pub fn sort_stable(
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+) -> Result<(Tensor, Tensor)> {
+    (sorting::SORT_STABLE.get(self_.key_set())?)(self_, stable, dim, descending)
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+pub fn sort_stable_out(
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::SORT_STABLE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, stable, dim, descending, out0, out1,
+    )
+}
+
+/// Sorted elements along a dimension, and where they come from.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+#[doc(alias = "torch.Tensor.sort")]
+pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    (sorting::SORT.get(self_.key_set())?)(self_, dim, descending)
+}
+
+/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+pub fn sort_out(
+    self_: &Tensor,
+    dim: i64,
+    descending: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::SORT_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, descending, out0, out1,
+    )
+}
+
+/// Indices that sort a dimension; equal elements keep their order.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+#[doc(alias = "torch.Tensor.argsort")]
+pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
+    (sorting::ARGSORT_STABLE.get(self_.key_set())?)(self_, stable, dim, descending)
+}
+
+/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+pub fn argsort_stable_out(
+    self_: &Tensor,
+    stable: bool,
+    dim: i64,
+    descending: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::ARGSORT_STABLE_OUT.get(self_.key_set() | out.key_set())?)(self_, stable, dim, descending, out)
+}
+
+/// Indices that sort a dimension.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+#[doc(alias = "torch.Tensor.argsort")]
+pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    (sorting::ARGSORT.get(self_.key_set())?)(self_, dim, descending)
+}
+
+/// Sorted along the first dimension.
+#[doc(alias = "torch.msort")]
+#[doc(alias = "torch.Tensor.msort")]
+pub fn msort(self_: &Tensor) -> Result<Tensor> {
+    (sorting::MSORT.get(self_.key_set())?)(self_)
+}
+
+/// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.msort")]
+pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (sorting::MSORT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `largest` true, `sorted` true.
+#[doc(alias = "torch.topk")]
+#[doc(alias = "torch.Tensor.topk")]
+pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
+    (sorting::TOPK.get(self_.key_set())?)(self_, k, dim, largest, sorted)
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `largest` true, `sorted` true.
+#[doc(alias = "torch.topk")]
+pub fn topk_out(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::TOPK_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, k, dim, largest, sorted, out0, out1,
+    )
+}
+
+/// Where values would be inserted into sorted rows.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    (sorting::SEARCHSORTED.get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter))?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+    )
+}
+
+/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_out(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::SEARCHSORTED_OUT
+        .get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter) | out.key_set())?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+        out,
+    )
+}
+
+/// Where a value would be inserted into sorted rows.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_scalar(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    (sorting::SEARCHSORTED_SCALAR.get(sorted_sequence.key_set() | opt_keys(sorter))?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+    )
+}
+
+/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_scalar_out(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::SEARCHSORTED_SCALAR_OUT.get(sorted_sequence.key_set() | opt_keys(sorter) | out.key_set())?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+        out,
+    )
+}
+
+/// Index of the bucket that each value falls into.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    (sorting::BUCKETIZE.get(self_.key_set() | boundaries.key_set())?)(self_, boundaries, out_int32, right)
+}
+
+/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_out(
+    self_: &Tensor,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::BUCKETIZE_OUT.get(self_.key_set() | boundaries.key_set() | out.key_set())?)(
+        self_, boundaries, out_int32, right, out,
+    )
+}
+
+/// Index of the bucket that a value falls into.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    (sorting::BUCKETIZE_SCALAR.get(boundaries.key_set())?)(self_, boundaries, out_int32, right)
+}
+
+/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_scalar_out(
+    self_: Scalar,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::BUCKETIZE_SCALAR_OUT.get(boundaries.key_set() | out.key_set())?)(
+        self_, boundaries, out_int32, right, out,
+    )
+}
+
+/// Counts of values in equal bins.
+///
+/// Documented defaults: `bins` 100, `min` 0, `max` 0.
+#[doc(alias = "torch.histc")]
+#[doc(alias = "torch.Tensor.histc")]
+pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    (sorting::HISTC.get(self_.key_set())?)(self_, bins, min, max)
+}
+
+/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `bins` 100, `min` 0, `max` 0.
+#[doc(alias = "torch.histc")]
+pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
+    (sorting::HISTC_OUT.get(self_.key_set() | out.key_set())?)(self_, bins, min, max, out)
+}
+
+/// Counts (or sums of weights) of each non-negative integer.
+///
+/// Documented defaults: `weights` None, `minlength` 0.
+#[doc(alias = "torch.bincount")]
+#[doc(alias = "torch.Tensor.bincount")]
+pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    (sorting::BINCOUNT.get(self_.key_set() | opt_keys(weights))?)(self_, weights, minlength)
+}
+
+/// Absolute value; of a complex number its magnitude, real.
+#[doc(alias = "torch.abs")]
+#[doc(alias = "torch.Tensor.abs")]
+#[doc(alias = "torch.absolute")]
+#[doc(alias = "torch.Tensor.absolute")]
+#[doc(alias = "torch.Tensor.__abs__")]
+pub fn abs(self_: &Tensor) -> Result<Tensor> {
+    (unary::ABS.get(self_.key_set())?)(self_)
+}
+
+/// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.abs_")]
+#[doc(alias = "torch.Tensor.absolute_")]
+pub fn abs_(self_: &Tensor) -> Result<()> {
+    (unary::ABS_.get(self_.key_set())?)(self_)
+}
+
+/// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.abs")]
+#[doc(alias = "torch.absolute")]
+pub fn abs_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ABS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+#[doc(alias = "torch.sgn")]
+#[doc(alias = "torch.Tensor.sgn")]
+pub fn sgn(self_: &Tensor) -> Result<Tensor> {
+    (unary::SGN.get(self_.key_set())?)(self_)
+}
+
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sgn_")]
+pub fn sgn_(self_: &Tensor) -> Result<()> {
+    (unary::SGN_.get(self_.key_set())?)(self_)
+}
+
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sgn")]
+pub fn sgn_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SGN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN.
+#[doc(alias = "torch.sign")]
+#[doc(alias = "torch.Tensor.sign")]
+pub fn sign(self_: &Tensor) -> Result<Tensor> {
+    (unary::SIGN.get(self_.key_set())?)(self_)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sign_")]
+pub fn sign_(self_: &Tensor) -> Result<()> {
+    (unary::SIGN_.get(self_.key_set())?)(self_)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sign")]
+pub fn sign_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SIGN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether the sign bit is set; so for -0.0.
+#[doc(alias = "torch.signbit")]
+#[doc(alias = "torch.Tensor.signbit")]
+pub fn signbit(self_: &Tensor) -> Result<Tensor> {
+    (unary::SIGNBIT.get(self_.key_set())?)(self_)
+}
+
+/// Whether the sign bit is set; so for -0.0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.signbit")]
+pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SIGNBIT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Negates every element.
+#[doc(alias = "torch.neg")]
+#[doc(alias = "torch.Tensor.neg")]
+#[doc(alias = "torch.negative")]
+#[doc(alias = "torch.Tensor.negative")]
+#[doc(alias = "torch.Tensor.__neg__")]
+pub fn neg(self_: &Tensor) -> Result<Tensor> {
+    (unary::NEG.get(self_.key_set())?)(self_)
+}
+
+/// Negates every element. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.neg_")]
+#[doc(alias = "torch.Tensor.negative_")]
+pub fn neg_(self_: &Tensor) -> Result<()> {
+    (unary::NEG_.get(self_.key_set())?)(self_)
+}
+
+/// Negates every element. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.neg")]
+#[doc(alias = "torch.negative")]
+pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::NEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `1 / x`.
+#[doc(alias = "torch.reciprocal")]
+#[doc(alias = "torch.Tensor.reciprocal")]
+pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
+    (unary::RECIPROCAL.get(self_.key_set())?)(self_)
+}
+
+/// `1 / x`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.reciprocal_")]
+pub fn reciprocal_(self_: &Tensor) -> Result<()> {
+    (unary::RECIPROCAL_.get(self_.key_set())?)(self_)
+}
+
+/// `1 / x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.reciprocal")]
+pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::RECIPROCAL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Square root.
+#[doc(alias = "torch.sqrt")]
+#[doc(alias = "torch.Tensor.sqrt")]
+pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
+    (unary::SQRT.get(self_.key_set())?)(self_)
+}
+
+/// Square root. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sqrt_")]
+pub fn sqrt_(self_: &Tensor) -> Result<()> {
+    (unary::SQRT_.get(self_.key_set())?)(self_)
+}
+
+/// Square root. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sqrt")]
+pub fn sqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SQRT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `1 / sqrt(x)`.
+#[doc(alias = "torch.rsqrt")]
+#[doc(alias = "torch.Tensor.rsqrt")]
+pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
+    (unary::RSQRT.get(self_.key_set())?)(self_)
+}
+
+/// `1 / sqrt(x)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.rsqrt_")]
+pub fn rsqrt_(self_: &Tensor) -> Result<()> {
+    (unary::RSQRT_.get(self_.key_set())?)(self_)
+}
+
+/// `1 / sqrt(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rsqrt")]
+pub fn rsqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::RSQRT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `x * x`.
+#[doc(alias = "torch.square")]
+#[doc(alias = "torch.Tensor.square")]
+pub fn square(self_: &Tensor) -> Result<Tensor> {
+    (unary::SQUARE.get(self_.key_set())?)(self_)
+}
+
+/// `x * x`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.square_")]
+pub fn square_(self_: &Tensor) -> Result<()> {
+    (unary::SQUARE_.get(self_.key_set())?)(self_)
+}
+
+/// `x * x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.square")]
+pub fn square_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SQUARE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Exponential.
+#[doc(alias = "torch.exp")]
+#[doc(alias = "torch.Tensor.exp")]
+pub fn exp(self_: &Tensor) -> Result<Tensor> {
+    (unary::EXP.get(self_.key_set())?)(self_)
+}
+
+/// Exponential. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.exp_")]
+pub fn exp_(self_: &Tensor) -> Result<()> {
+    (unary::EXP_.get(self_.key_set())?)(self_)
+}
+
+/// Exponential. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.exp")]
+pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::EXP_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// 2 to the power of every element.
+#[doc(alias = "torch.exp2")]
+#[doc(alias = "torch.Tensor.exp2")]
+#[doc(alias = "torch.special.exp2")]
+pub fn exp2(self_: &Tensor) -> Result<Tensor> {
+    (unary::EXP2.get(self_.key_set())?)(self_)
+}
+
+/// 2 to the power of every element. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.exp2_")]
+pub fn exp2_(self_: &Tensor) -> Result<()> {
+    (unary::EXP2_.get(self_.key_set())?)(self_)
+}
+
+/// 2 to the power of every element. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.exp2")]
+#[doc(alias = "torch.special.exp2")]
+pub fn exp2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::EXP2_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `exp(x) - 1`, accurate near 0.
+#[doc(alias = "torch.expm1")]
+#[doc(alias = "torch.Tensor.expm1")]
+#[doc(alias = "torch.special.expm1")]
+pub fn expm1(self_: &Tensor) -> Result<Tensor> {
+    (unary::EXPM1.get(self_.key_set())?)(self_)
+}
+
+/// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.expm1_")]
+pub fn expm1_(self_: &Tensor) -> Result<()> {
+    (unary::EXPM1_.get(self_.key_set())?)(self_)
+}
+
+/// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.expm1")]
+#[doc(alias = "torch.special.expm1")]
+pub fn expm1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::EXPM1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Natural logarithm.
+#[doc(alias = "torch.log")]
+#[doc(alias = "torch.Tensor.log")]
+pub fn log(self_: &Tensor) -> Result<Tensor> {
+    (unary::LOG.get(self_.key_set())?)(self_)
+}
+
+/// Natural logarithm. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.log_")]
+pub fn log_(self_: &Tensor) -> Result<()> {
+    (unary::LOG_.get(self_.key_set())?)(self_)
+}
+
+/// Natural logarithm. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log")]
+pub fn log_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::LOG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Logarithm to base 2.
+#[doc(alias = "torch.log2")]
+#[doc(alias = "torch.Tensor.log2")]
+pub fn log2(self_: &Tensor) -> Result<Tensor> {
+    (unary::LOG2.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm to base 2. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.log2_")]
+pub fn log2_(self_: &Tensor) -> Result<()> {
+    (unary::LOG2_.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm to base 2. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log2")]
+pub fn log2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::LOG2_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Logarithm to base 10.
+#[doc(alias = "torch.log10")]
+#[doc(alias = "torch.Tensor.log10")]
+pub fn log10(self_: &Tensor) -> Result<Tensor> {
+    (unary::LOG10.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm to base 10. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.log10_")]
+pub fn log10_(self_: &Tensor) -> Result<()> {
+    (unary::LOG10_.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm to base 10. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log10")]
+pub fn log10_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::LOG10_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `log(1 + x)`, accurate near 0.
+#[doc(alias = "torch.log1p")]
+#[doc(alias = "torch.Tensor.log1p")]
+#[doc(alias = "torch.special.log1p")]
+pub fn log1p(self_: &Tensor) -> Result<Tensor> {
+    (unary::LOG1P.get(self_.key_set())?)(self_)
+}
+
+/// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.log1p_")]
+pub fn log1p_(self_: &Tensor) -> Result<()> {
+    (unary::LOG1P_.get(self_.key_set())?)(self_)
+}
+
+/// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log1p")]
+#[doc(alias = "torch.special.log1p")]
+pub fn log1p_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::LOG1P_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Sine.
+#[doc(alias = "torch.sin")]
+#[doc(alias = "torch.Tensor.sin")]
+pub fn sin(self_: &Tensor) -> Result<Tensor> {
+    (unary::SIN.get(self_.key_set())?)(self_)
+}
+
+/// Sine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sin_")]
+pub fn sin_(self_: &Tensor) -> Result<()> {
+    (unary::SIN_.get(self_.key_set())?)(self_)
+}
+
+/// Sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sin")]
+pub fn sin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Cosine.
+#[doc(alias = "torch.cos")]
+#[doc(alias = "torch.Tensor.cos")]
+pub fn cos(self_: &Tensor) -> Result<Tensor> {
+    (unary::COS.get(self_.key_set())?)(self_)
+}
+
+/// Cosine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.cos_")]
+pub fn cos_(self_: &Tensor) -> Result<()> {
+    (unary::COS_.get(self_.key_set())?)(self_)
+}
+
+/// Cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cos")]
+pub fn cos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::COS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Tangent.
+#[doc(alias = "torch.tan")]
+#[doc(alias = "torch.Tensor.tan")]
+pub fn tan(self_: &Tensor) -> Result<Tensor> {
+    (unary::TAN.get(self_.key_set())?)(self_)
+}
+
+/// Tangent. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.tan_")]
+pub fn tan_(self_: &Tensor) -> Result<()> {
+    (unary::TAN_.get(self_.key_set())?)(self_)
+}
+
+/// Tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tan")]
+pub fn tan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::TAN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Arc sine.
+#[doc(alias = "torch.asin")]
+#[doc(alias = "torch.Tensor.asin")]
+#[doc(alias = "torch.arcsin")]
+#[doc(alias = "torch.Tensor.arcsin")]
+pub fn asin(self_: &Tensor) -> Result<Tensor> {
+    (unary::ASIN.get(self_.key_set())?)(self_)
+}
+
+/// Arc sine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.asin_")]
+#[doc(alias = "torch.Tensor.arcsin_")]
+pub fn asin_(self_: &Tensor) -> Result<()> {
+    (unary::ASIN_.get(self_.key_set())?)(self_)
+}
+
+/// Arc sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.asin")]
+#[doc(alias = "torch.arcsin")]
+pub fn asin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ASIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Arc cosine.
+#[doc(alias = "torch.acos")]
+#[doc(alias = "torch.Tensor.acos")]
+#[doc(alias = "torch.arccos")]
+#[doc(alias = "torch.Tensor.arccos")]
+pub fn acos(self_: &Tensor) -> Result<Tensor> {
+    (unary::ACOS.get(self_.key_set())?)(self_)
+}
+
+/// Arc cosine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.acos_")]
+#[doc(alias = "torch.Tensor.arccos_")]
+pub fn acos_(self_: &Tensor) -> Result<()> {
+    (unary::ACOS_.get(self_.key_set())?)(self_)
+}
+
+/// Arc cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.acos")]
+#[doc(alias = "torch.arccos")]
+pub fn acos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ACOS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Arc tangent.
+#[doc(alias = "torch.atan")]
+#[doc(alias = "torch.Tensor.atan")]
+#[doc(alias = "torch.arctan")]
+#[doc(alias = "torch.Tensor.arctan")]
+pub fn atan(self_: &Tensor) -> Result<Tensor> {
+    (unary::ATAN.get(self_.key_set())?)(self_)
+}
+
+/// Arc tangent. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.atan_")]
+#[doc(alias = "torch.Tensor.arctan_")]
+pub fn atan_(self_: &Tensor) -> Result<()> {
+    (unary::ATAN_.get(self_.key_set())?)(self_)
+}
+
+/// Arc tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan")]
+#[doc(alias = "torch.arctan")]
+pub fn atan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ATAN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Hyperbolic sine.
+#[doc(alias = "torch.sinh")]
+#[doc(alias = "torch.Tensor.sinh")]
+pub fn sinh(self_: &Tensor) -> Result<Tensor> {
+    (unary::SINH.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic sine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sinh_")]
+pub fn sinh_(self_: &Tensor) -> Result<()> {
+    (unary::SINH_.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sinh")]
+pub fn sinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SINH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Hyperbolic cosine.
+#[doc(alias = "torch.cosh")]
+#[doc(alias = "torch.Tensor.cosh")]
+pub fn cosh(self_: &Tensor) -> Result<Tensor> {
+    (unary::COSH.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic cosine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.cosh_")]
+pub fn cosh_(self_: &Tensor) -> Result<()> {
+    (unary::COSH_.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cosh")]
+pub fn cosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::COSH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Hyperbolic tangent.
+#[doc(alias = "torch.tanh")]
+#[doc(alias = "torch.Tensor.tanh")]
+pub fn tanh(self_: &Tensor) -> Result<Tensor> {
+    (unary::TANH.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic tangent. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.tanh_")]
+pub fn tanh_(self_: &Tensor) -> Result<()> {
+    (unary::TANH_.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tanh")]
+pub fn tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::TANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Inverse hyperbolic sine.
+#[doc(alias = "torch.asinh")]
+#[doc(alias = "torch.Tensor.asinh")]
+#[doc(alias = "torch.arcsinh")]
+#[doc(alias = "torch.Tensor.arcsinh")]
+pub fn asinh(self_: &Tensor) -> Result<Tensor> {
+    (unary::ASINH.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic sine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.asinh_")]
+#[doc(alias = "torch.Tensor.arcsinh_")]
+pub fn asinh_(self_: &Tensor) -> Result<()> {
+    (unary::ASINH_.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.asinh")]
+#[doc(alias = "torch.arcsinh")]
+pub fn asinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ASINH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Inverse hyperbolic cosine.
+#[doc(alias = "torch.acosh")]
+#[doc(alias = "torch.Tensor.acosh")]
+#[doc(alias = "torch.arccosh")]
+#[doc(alias = "torch.Tensor.arccosh")]
+pub fn acosh(self_: &Tensor) -> Result<Tensor> {
+    (unary::ACOSH.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.acosh_")]
+#[doc(alias = "torch.Tensor.arccosh_")]
+pub fn acosh_(self_: &Tensor) -> Result<()> {
+    (unary::ACOSH_.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.acosh")]
+#[doc(alias = "torch.arccosh")]
+pub fn acosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ACOSH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Inverse hyperbolic tangent.
+#[doc(alias = "torch.atanh")]
+#[doc(alias = "torch.Tensor.atanh")]
+#[doc(alias = "torch.arctanh")]
+#[doc(alias = "torch.Tensor.arctanh")]
+pub fn atanh(self_: &Tensor) -> Result<Tensor> {
+    (unary::ATANH.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.atanh_")]
+#[doc(alias = "torch.Tensor.arctanh_")]
+pub fn atanh_(self_: &Tensor) -> Result<()> {
+    (unary::ATANH_.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atanh")]
+#[doc(alias = "torch.arctanh")]
+pub fn atanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ATANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds down.
+#[doc(alias = "torch.floor")]
+#[doc(alias = "torch.Tensor.floor")]
+pub fn floor(self_: &Tensor) -> Result<Tensor> {
+    (unary::FLOOR.get(self_.key_set())?)(self_)
+}
+
+/// Rounds down. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.floor_")]
+pub fn floor_(self_: &Tensor) -> Result<()> {
+    (unary::FLOOR_.get(self_.key_set())?)(self_)
+}
+
+/// Rounds down. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor")]
+pub fn floor_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::FLOOR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds up.
+#[doc(alias = "torch.ceil")]
+#[doc(alias = "torch.Tensor.ceil")]
+pub fn ceil(self_: &Tensor) -> Result<Tensor> {
+    (unary::CEIL.get(self_.key_set())?)(self_)
+}
+
+/// Rounds up. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ceil_")]
+pub fn ceil_(self_: &Tensor) -> Result<()> {
+    (unary::CEIL_.get(self_.key_set())?)(self_)
+}
+
+/// Rounds up. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ceil")]
+pub fn ceil_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::CEIL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds towards zero.
+#[doc(alias = "torch.trunc")]
+#[doc(alias = "torch.Tensor.trunc")]
+#[doc(alias = "torch.fix")]
+#[doc(alias = "torch.Tensor.fix")]
+pub fn trunc(self_: &Tensor) -> Result<Tensor> {
+    (unary::TRUNC.get(self_.key_set())?)(self_)
+}
+
+/// Rounds towards zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.trunc_")]
+#[doc(alias = "torch.Tensor.fix_")]
+pub fn trunc_(self_: &Tensor) -> Result<()> {
+    (unary::TRUNC_.get(self_.key_set())?)(self_)
+}
+
+/// Rounds towards zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.trunc")]
+#[doc(alias = "torch.fix")]
+pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::TRUNC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even.
+///
+/// Documented defaults: `decimals` 0.
+#[doc(alias = "torch.round")]
+#[doc(alias = "torch.Tensor.round")]
+#[doc(alias = "torch.special.round")]
+pub fn round(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    (unary::ROUND.get(self_.key_set())?)(self_, decimals)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+///
+/// Documented defaults: `decimals` 0.
+#[doc(alias = "torch.Tensor.round_")]
+pub fn round_(self_: &Tensor, decimals: i64) -> Result<()> {
+    (unary::ROUND_.get(self_.key_set())?)(self_, decimals)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `decimals` 0.
+#[doc(alias = "torch.round")]
+#[doc(alias = "torch.special.round")]
+pub fn round_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+    (unary::ROUND_OUT.get(self_.key_set() | out.key_set())?)(self_, decimals, out)
+}
+
+/// The part behind the point: `x - trunc(x)`.
+#[doc(alias = "torch.frac")]
+#[doc(alias = "torch.Tensor.frac")]
+pub fn frac(self_: &Tensor) -> Result<Tensor> {
+    (unary::FRAC.get(self_.key_set())?)(self_)
+}
+
+/// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.frac_")]
+pub fn frac_(self_: &Tensor) -> Result<()> {
+    (unary::FRAC_.get(self_.key_set())?)(self_)
+}
+
+/// The part behind the point: `x - trunc(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frac")]
+pub fn frac_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::FRAC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Degrees to radians.
+#[doc(alias = "torch.deg2rad")]
+#[doc(alias = "torch.Tensor.deg2rad")]
+pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
+    (unary::DEG2RAD.get(self_.key_set())?)(self_)
+}
+
+/// Degrees to radians. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.deg2rad_")]
+pub fn deg2rad_(self_: &Tensor) -> Result<()> {
+    (unary::DEG2RAD_.get(self_.key_set())?)(self_)
+}
+
+/// Degrees to radians. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.deg2rad")]
+pub fn deg2rad_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::DEG2RAD_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Radians to degrees.
+#[doc(alias = "torch.rad2deg")]
+#[doc(alias = "torch.Tensor.rad2deg")]
+pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
+    (unary::RAD2DEG.get(self_.key_set())?)(self_)
+}
+
+/// Radians to degrees. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.rad2deg_")]
+pub fn rad2deg_(self_: &Tensor) -> Result<()> {
+    (unary::RAD2DEG_.get(self_.key_set())?)(self_)
+}
+
+/// Radians to degrees. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rad2deg")]
+pub fn rad2deg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::RAD2DEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.sigmoid")]
+#[doc(alias = "torch.Tensor.sigmoid")]
+#[doc(alias = "torch.special.expit")]
+pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
+    (unary::SIGMOID.get(self_.key_set())?)(self_)
+}
+
+/// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sigmoid_")]
+pub fn sigmoid_(self_: &Tensor) -> Result<()> {
+    (unary::SIGMOID_.get(self_.key_set())?)(self_)
+}
+
+/// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sigmoid")]
+#[doc(alias = "torch.special.expit")]
+pub fn sigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SIGMOID_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `max(x, 0)`.
+#[doc(alias = "torch.relu")]
+#[doc(alias = "torch.Tensor.relu")]
+pub fn relu(self_: &Tensor) -> Result<Tensor> {
+    (unary::RELU.get(self_.key_set())?)(self_)
+}
+
+/// `max(x, 0)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.relu_")]
+pub fn relu_(self_: &Tensor) -> Result<()> {
+    (unary::RELU_.get(self_.key_set())?)(self_)
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+///
+/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+#[doc(alias = "torch.nan_to_num")]
+#[doc(alias = "torch.Tensor.nan_to_num")]
+pub fn nan_to_num(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<Tensor> {
+    (unary::NAN_TO_NUM.get(self_.key_set())?)(self_, nan, posinf, neginf)
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+///
+/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+#[doc(alias = "torch.Tensor.nan_to_num_")]
+pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
+    (unary::NAN_TO_NUM_.get(self_.key_set())?)(self_, nan, posinf, neginf)
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+#[doc(alias = "torch.nan_to_num")]
+pub fn nan_to_num_out(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (unary::NAN_TO_NUM_OUT.get(self_.key_set() | out.key_set())?)(self_, nan, posinf, neginf, out)
+}
+
+/// Angle of a complex number; for real ones pi where negative, else 0.
+#[doc(alias = "torch.angle")]
+#[doc(alias = "torch.Tensor.angle")]
+pub fn angle(self_: &Tensor) -> Result<Tensor> {
+    (unary::ANGLE.get(self_.key_set())?)(self_)
+}
+
+/// Angle of a complex number; for real ones pi where negative, else 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.angle")]
+pub fn angle_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ANGLE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Complex conjugate, computed at once; real tensors give copies.
+#[doc(alias = "torch.conj_physical")]
+#[doc(alias = "torch.Tensor.conj_physical")]
+pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
+    (unary::CONJ_PHYSICAL.get(self_.key_set())?)(self_)
+}
+
+/// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.conj_physical_")]
+pub fn conj_physical_(self_: &Tensor) -> Result<()> {
+    (unary::CONJ_PHYSICAL_.get(self_.key_set())?)(self_)
+}
+
+/// Complex conjugate, computed at once; real tensors give copies. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.conj_physical")]
+pub fn conj_physical_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::CONJ_PHYSICAL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A complex tensor of its real and imaginary parts.
+#[doc(alias = "torch.complex")]
+pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+    (unary::COMPLEX.get(real.key_set() | imag.key_set())?)(real, imag)
+}
+
+/// A complex tensor of its real and imaginary parts. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.complex")]
+pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::COMPLEX_OUT.get(real.key_set() | imag.key_set() | out.key_set())?)(real, imag, out)
+}
+
+/// A complex tensor of its magnitude `abs` and its angle.
+#[doc(alias = "torch.polar")]
+pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
+    (unary::POLAR.get(abs.key_set() | angle.key_set())?)(abs, angle)
+}
+
+/// A complex tensor of its magnitude `abs` and its angle. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.polar")]
+pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::POLAR_OUT.get(abs.key_set() | angle.key_set() | out.key_set())?)(abs, angle, out)
+}
+
+/// The input itself; booleans are refused.
+#[doc(alias = "torch.positive")]
+#[doc(alias = "torch.Tensor.positive")]
+#[doc(alias = "torch.Tensor.__pos__")]
+pub fn positive(self_: &Tensor) -> Result<Tensor> {
+    (unary::POSITIVE.get(self_.key_set())?)(self_)
+}
+
+/// Real part as a view; a real tensor is returned as it is.
+#[doc(alias = "torch.real")]
+#[doc(alias = "torch.Tensor.real")]
+pub fn real(self_: &Tensor) -> Result<Tensor> {
+    (unary::REAL.get(self_.key_set())?)(self_)
+}
+
+/// Imaginary part as a view.
+#[doc(alias = "torch.imag")]
+#[doc(alias = "torch.Tensor.imag")]
+pub fn imag(self_: &Tensor) -> Result<Tensor> {
+    (unary::IMAG.get(self_.key_set())?)(self_)
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0.
+#[doc(alias = "torch.sinc")]
+#[doc(alias = "torch.Tensor.sinc")]
+#[doc(alias = "torch.special.sinc")]
+pub fn sinc(self_: &Tensor) -> Result<Tensor> {
+    (unary::SINC.get(self_.key_set())?)(self_)
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sinc_")]
+pub fn sinc_(self_: &Tensor) -> Result<()> {
+    (unary::SINC_.get(self_.key_set())?)(self_)
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sinc")]
+#[doc(alias = "torch.special.sinc")]
+pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SINC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// The same elements in another shape, without a copy.

@@ -113,7 +113,7 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
     draw("geometric_cpu", self_, generator, |g, out, _| ok(erased::geometric(g, out, p)))
 }
 /// `bernoulli_.float`
-pub fn bernoulli_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!((0.0..=1.0).contains(&p), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={p}");
     draw("bernoulli_scalar_cpu_", self_, generator, |g, out, _| ok(erased::bernoulli(g, out, p)))
 }
@@ -145,7 +145,7 @@ pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor
 /// `bernoulli.p`
 pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let out = empty_like(self_, None, None, None, None, None)?;
-    bernoulli_(&out, p, generator)?;
+    bernoulli_float_(&out, p, generator)?;
     Ok(out)
 }
 

@@ -149,7 +149,8 @@ pub fn searchsorted(
         let a = Access::new(&ins, &[&out])?;
         let order = if order.is_some() { Some(a.slice::<i64>(2)?) } else { None };
         erased::searchsorted(a.any(0)?, n as usize, order, a.any(1)?, per_row as usize, right, a.slice_mut::<i64>(0)?)
-            .ok_or_else(|| Error::not_implemented_for("searchsorted_out_cpu", common))?;
+            .ok_or_else(|| Error::not_implemented_for("searchsorted_out_cpu", common))?
+            .map_err(|_| Error::runtime("torch.searchsorted(): sorter index out of range"))?;
     }
     if out_int32 { cast_to(&out, DType::I32) } else { Ok(out) }
 }
