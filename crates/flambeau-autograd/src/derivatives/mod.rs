@@ -8,6 +8,7 @@ pub mod reduction;
 pub mod scan;
 pub mod softmax;
 pub mod sorting;
+pub mod special;
 pub mod unary;
 pub mod views;
 pub mod blas;

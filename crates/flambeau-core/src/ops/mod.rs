@@ -12,6 +12,7 @@ pub(crate) mod reduction;
 pub(crate) mod scan;
 pub(crate) mod softmax;
 pub(crate) mod sorting;
+pub(crate) mod special;
 pub(crate) mod unary;
 pub(crate) mod views;
 pub(crate) mod blas;

@@ -37,6 +37,7 @@ mod stage;
 pub mod activation;
 pub mod arith;
 pub mod compare;
+pub mod more;
 pub mod special;
 pub mod unary;
 
@@ -48,6 +49,7 @@ pub use arith::*;
 pub use compare::*;
 pub use drive::LoopFn;
 pub(crate) use drive::{Kernel, Slot};
+pub use more::*;
 pub use special::*;
 pub(crate) use stage::Conv;
 pub use unary::*;
