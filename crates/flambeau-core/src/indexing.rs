@@ -352,7 +352,7 @@ fn item(v: &Value) -> Result<Index> {
         Value::Bool(b) => Index::Bool(*b),
         Value::Int(i) => Index::Int(*i),
         Value::Ellipsis => Index::Ellipsis,
-        Value::Slice(a, b, s) => Index::Slice(Slice { start: *a, stop: *b, step: s.unwrap_or(1) }),
+        Value::Slice([a, b, s]) => Index::Slice(Slice { start: *a, stop: *b, step: s.unwrap_or(1) }),
         Value::Tensor(t) => Index::Tensor(t.clone()),
         Value::List(_) | Value::Tuple(_) => Index::Tensor(crate::literal::from_value(v)?),
         other => {

@@ -34,6 +34,7 @@ pub mod layout;
 pub mod library;
 pub mod literal;
 pub mod out;
+pub mod planned;
 pub mod print;
 pub mod promotion;
 pub mod scalar;

@@ -5,4 +5,5 @@ pub mod creation;
 pub mod indexing;
 pub mod pointwise;
 pub mod reduction;
+pub mod unary;
 pub mod views;

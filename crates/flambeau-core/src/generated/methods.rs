@@ -6,6 +6,66 @@
 use super::{finish, ops, options::*, prelude::*, results::*};
 
 impl Tensor {
+    /// Absolute value; of a complex number its magnitude, real.
+    #[doc(alias = "torch.Tensor.abs")]
+    #[track_caller]
+    pub fn abs(&self) -> Tensor {
+        expect(ops::abs(self))
+    }
+
+    /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.abs_")]
+    #[track_caller]
+    pub fn abs_(&self) -> &Self {
+        expect(ops::abs_(self));
+        self
+    }
+
+    /// Absolute value; of a complex number its magnitude, real.
+    #[doc(alias = "torch.Tensor.absolute")]
+    #[track_caller]
+    pub fn absolute(&self) -> Tensor {
+        expect(ops::abs(self))
+    }
+
+    /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.absolute_")]
+    #[track_caller]
+    pub fn absolute_(&self) -> &Self {
+        expect(ops::abs_(self));
+        self
+    }
+
+    /// Arc cosine.
+    #[doc(alias = "torch.Tensor.acos")]
+    #[track_caller]
+    pub fn acos(&self) -> Tensor {
+        expect(ops::acos(self))
+    }
+
+    /// Arc cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.acos_")]
+    #[track_caller]
+    pub fn acos_(&self) -> &Self {
+        expect(ops::acos_(self));
+        self
+    }
+
+    /// Inverse hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.acosh")]
+    #[track_caller]
+    pub fn acosh(&self) -> Tensor {
+        expect(ops::acosh(self))
+    }
+
+    /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.acosh_")]
+    #[track_caller]
+    pub fn acosh_(&self) -> &Self {
+        expect(ops::acosh_(self));
+        self
+    }
+
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
     ///
     /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
@@ -50,6 +110,199 @@ impl Tensor {
         self
     }
 
+    /// `self + value * tensor1 / tensor2`.
+    #[doc(alias = "torch.Tensor.addcdiv")]
+    #[track_caller]
+    pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+        expect(ops::addcdiv(self, tensor1, tensor2, Scalar::Int(1)))
+    }
+
+    /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addcdiv_")]
+    #[track_caller]
+    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
+        expect(ops::addcdiv_(self, tensor1, tensor2, Scalar::Int(1)));
+        self
+    }
+
+    /// `self + value * tensor1 / tensor2`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcdiv_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> Tensor {
+        expect(ops::addcdiv(self, tensor1, tensor2, o.value))
+    }
+
+    /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcdiv_with_(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> &Self {
+        expect(ops::addcdiv_(self, tensor1, tensor2, o.value));
+        self
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    #[doc(alias = "torch.Tensor.addcmul")]
+    #[track_caller]
+    pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+        expect(ops::addcmul(self, tensor1, tensor2, Scalar::Int(1)))
+    }
+
+    /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addcmul_")]
+    #[track_caller]
+    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
+        expect(ops::addcmul_(self, tensor1, tensor2, Scalar::Int(1)));
+        self
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcmul_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> Tensor {
+        expect(ops::addcmul(self, tensor1, tensor2, o.value))
+    }
+
+    /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcmul_with_(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> &Self {
+        expect(ops::addcmul_(self, tensor1, tensor2, o.value));
+        self
+    }
+
+    /// Whether all elements are close, by `isclose`.
+    #[doc(alias = "torch.Tensor.allclose")]
+    #[track_caller]
+    pub fn allclose(&self, other: &Tensor) -> bool {
+        expect(ops::allclose(self, other, 1e-5, 1e-8, false))
+    }
+
+    /// Whether all elements are close, by `isclose`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn allclose_with(&self, other: &Tensor, o: AllcloseOptions) -> bool {
+        expect(ops::allclose(self, other, o.rtol, o.atol, o.equal_nan))
+    }
+
+    /// Angle of a complex number; for real ones pi where negative, else 0.
+    #[doc(alias = "torch.Tensor.angle")]
+    #[track_caller]
+    pub fn angle(&self) -> Tensor {
+        expect(ops::angle(self))
+    }
+
+    /// Arc cosine.
+    #[doc(alias = "torch.Tensor.arccos")]
+    #[track_caller]
+    pub fn arccos(&self) -> Tensor {
+        expect(ops::acos(self))
+    }
+
+    /// Arc cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arccos_")]
+    #[track_caller]
+    pub fn arccos_(&self) -> &Self {
+        expect(ops::acos_(self));
+        self
+    }
+
+    /// Inverse hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.arccosh")]
+    #[track_caller]
+    pub fn arccosh(&self) -> Tensor {
+        expect(ops::acosh(self))
+    }
+
+    /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arccosh_")]
+    #[track_caller]
+    pub fn arccosh_(&self) -> &Self {
+        expect(ops::acosh_(self));
+        self
+    }
+
+    /// Arc sine.
+    #[doc(alias = "torch.Tensor.arcsin")]
+    #[track_caller]
+    pub fn arcsin(&self) -> Tensor {
+        expect(ops::asin(self))
+    }
+
+    /// Arc sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arcsin_")]
+    #[track_caller]
+    pub fn arcsin_(&self) -> &Self {
+        expect(ops::asin_(self));
+        self
+    }
+
+    /// Inverse hyperbolic sine.
+    #[doc(alias = "torch.Tensor.arcsinh")]
+    #[track_caller]
+    pub fn arcsinh(&self) -> Tensor {
+        expect(ops::asinh(self))
+    }
+
+    /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arcsinh_")]
+    #[track_caller]
+    pub fn arcsinh_(&self) -> &Self {
+        expect(ops::asinh_(self));
+        self
+    }
+
+    /// Arc tangent.
+    #[doc(alias = "torch.Tensor.arctan")]
+    #[track_caller]
+    pub fn arctan(&self) -> Tensor {
+        expect(ops::atan(self))
+    }
+
+    /// Angle of the point (`other`, `self`).
+    #[doc(alias = "torch.Tensor.arctan2")]
+    #[track_caller]
+    pub fn arctan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
+    }
+
+    /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctan2_")]
+    #[track_caller]
+    pub fn arctan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
+        self
+    }
+
+    /// Arc tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctan_")]
+    #[track_caller]
+    pub fn arctan_(&self) -> &Self {
+        expect(ops::atan_(self));
+        self
+    }
+
+    /// Inverse hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.arctanh")]
+    #[track_caller]
+    pub fn arctanh(&self) -> Tensor {
+        expect(ops::atanh(self))
+    }
+
+    /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctanh_")]
+    #[track_caller]
+    pub fn arctanh_(&self) -> &Self {
+        expect(ops::atanh_(self));
+        self
+    }
+
     /// Index of the largest element, in the flattened input or over a dimension.
     #[doc(alias = "torch.Tensor.argmax")]
     #[track_caller]
@@ -72,13 +325,6 @@ impl Tensor {
         expect(ops::argmax(self, o.dim, o.keepdim))
     }
 
-    /// Coordinates of the elements that are not zero, one row each.
-    #[doc(alias = "torch.Tensor.argwhere")]
-    #[track_caller]
-    pub fn argwhere(&self) -> Tensor {
-        expect(ops::argwhere(self))
-    }
-
     /// A view with any sizes, strides and offset.
     #[doc(alias = "torch.Tensor.as_strided")]
     #[track_caller]
@@ -94,11 +340,406 @@ impl Tensor {
         expect(ops::as_strided(self, &size.into_dims(), &stride.into_dims(), o.storage_offset))
     }
 
+    /// Arc sine.
+    #[doc(alias = "torch.Tensor.asin")]
+    #[track_caller]
+    pub fn asin(&self) -> Tensor {
+        expect(ops::asin(self))
+    }
+
+    /// Arc sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.asin_")]
+    #[track_caller]
+    pub fn asin_(&self) -> &Self {
+        expect(ops::asin_(self));
+        self
+    }
+
+    /// Inverse hyperbolic sine.
+    #[doc(alias = "torch.Tensor.asinh")]
+    #[track_caller]
+    pub fn asinh(&self) -> Tensor {
+        expect(ops::asinh(self))
+    }
+
+    /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.asinh_")]
+    #[track_caller]
+    pub fn asinh_(&self) -> &Self {
+        expect(ops::asinh_(self));
+        self
+    }
+
+    /// Arc tangent.
+    #[doc(alias = "torch.Tensor.atan")]
+    #[track_caller]
+    pub fn atan(&self) -> Tensor {
+        expect(ops::atan(self))
+    }
+
+    /// Angle of the point (`other`, `self`).
+    #[doc(alias = "torch.Tensor.atan2")]
+    #[track_caller]
+    pub fn atan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
+    }
+
+    /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atan2_")]
+    #[track_caller]
+    pub fn atan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
+        self
+    }
+
+    /// Arc tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atan_")]
+    #[track_caller]
+    pub fn atan_(&self) -> &Self {
+        expect(ops::atan_(self));
+        self
+    }
+
+    /// Inverse hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.atanh")]
+    #[track_caller]
+    pub fn atanh(&self) -> Tensor {
+        expect(ops::atanh(self))
+    }
+
+    /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atanh_")]
+    #[track_caller]
+    pub fn atanh_(&self) -> &Self {
+        expect(ops::atanh_(self));
+        self
+    }
+
+    /// Bits that both have; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_and")]
+    #[track_caller]
+    pub fn bitwise_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_and(self, &other))
+    }
+
+    /// Bits that both have; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_and_")]
+    #[track_caller]
+    pub fn bitwise_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_and_(self, &other));
+        self
+    }
+
+    /// Bits shifted to the left by `other`.
+    #[doc(alias = "torch.Tensor.bitwise_left_shift")]
+    #[track_caller]
+    pub fn bitwise_left_shift(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_left_shift(self, &other))
+    }
+
+    /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
+    #[track_caller]
+    pub fn bitwise_left_shift_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_left_shift_(self, &other));
+        self
+    }
+
+    /// All bits flipped; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_not")]
+    #[track_caller]
+    pub fn bitwise_not(&self) -> Tensor {
+        expect(ops::bitwise_not(self))
+    }
+
+    /// All bits flipped; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_not_")]
+    #[track_caller]
+    pub fn bitwise_not_(&self) -> &Self {
+        expect(ops::bitwise_not_(self));
+        self
+    }
+
+    /// Bits that either has; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_or")]
+    #[track_caller]
+    pub fn bitwise_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_or(self, &other))
+    }
+
+    /// Bits that either has; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_or_")]
+    #[track_caller]
+    pub fn bitwise_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_or_(self, &other));
+        self
+    }
+
+    /// Bits shifted to the right by `other`, keeping the sign.
+    #[doc(alias = "torch.Tensor.bitwise_right_shift")]
+    #[track_caller]
+    pub fn bitwise_right_shift(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_right_shift(self, &other))
+    }
+
+    /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
+    #[track_caller]
+    pub fn bitwise_right_shift_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_right_shift_(self, &other));
+        self
+    }
+
+    /// Bits that exactly one has; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_xor")]
+    #[track_caller]
+    pub fn bitwise_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_xor(self, &other))
+    }
+
+    /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_xor_")]
+    #[track_caller]
+    pub fn bitwise_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_xor_(self, &other));
+        self
+    }
+
+    /// Rounds up.
+    #[doc(alias = "torch.Tensor.ceil")]
+    #[track_caller]
+    pub fn ceil(&self) -> Tensor {
+        expect(ops::ceil(self))
+    }
+
+    /// Rounds up. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ceil_")]
+    #[track_caller]
+    pub fn ceil_(&self) -> &Self {
+        expect(ops::ceil_(self));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    #[doc(alias = "torch.Tensor.clamp")]
+    #[track_caller]
+    pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_")]
+    #[track_caller]
+    pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+        self
+    }
+
+    /// `min(x, max)`.
+    #[doc(alias = "torch.Tensor.clamp_max")]
+    #[track_caller]
+    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp_max(self, max.into()))
+    }
+
+    /// `min(x, max)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_max_")]
+    #[track_caller]
+    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_max_(self, max.into()));
+        self
+    }
+
+    /// `min(x, max)` with a tensor as bound.
+    #[doc(alias = "torch.Tensor.clamp_max")]
+    #[track_caller]
+    pub fn clamp_max_tensor(&self, max: &Tensor) -> Tensor {
+        expect(ops::clamp_max_tensor(self, max))
+    }
+
+    /// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_max_")]
+    #[track_caller]
+    pub fn clamp_max_tensor_(&self, max: &Tensor) -> &Self {
+        expect(ops::clamp_max_tensor_(self, max));
+        self
+    }
+
+    /// `max(x, min)`.
+    #[doc(alias = "torch.Tensor.clamp_min")]
+    #[track_caller]
+    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp_min(self, min.into()))
+    }
+
+    /// `max(x, min)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_min_")]
+    #[track_caller]
+    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_min_(self, min.into()));
+        self
+    }
+
+    /// `max(x, min)` with a tensor as bound.
+    #[doc(alias = "torch.Tensor.clamp_min")]
+    #[track_caller]
+    pub fn clamp_min_tensor(&self, min: &Tensor) -> Tensor {
+        expect(ops::clamp_min_tensor(self, min))
+    }
+
+    /// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_min_")]
+    #[track_caller]
+    pub fn clamp_min_tensor_(&self, min: &Tensor) -> &Self {
+        expect(ops::clamp_min_tensor_(self, min));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    #[doc(alias = "torch.Tensor.clamp")]
+    #[track_caller]
+    pub fn clamp_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+        expect(ops::clamp_tensor(self, min, max))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_")]
+    #[track_caller]
+    pub fn clamp_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
+        expect(ops::clamp_tensor_(self, min, max));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
+        expect(ops::clamp_tensor(self, o.min.as_ref(), o.max.as_ref()))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_tensor_with_(&self, o: ClampTensorOptions) -> &Self {
+        expect(ops::clamp_tensor_(self, o.min.as_ref(), o.max.as_ref()));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_with(&self, o: ClampOptions) -> Tensor {
+        expect(ops::clamp(self, o.min, o.max))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_with_(&self, o: ClampOptions) -> &Self {
+        expect(ops::clamp_(self, o.min, o.max));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    #[doc(alias = "torch.Tensor.clip")]
+    #[track_caller]
+    pub fn clip(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clip_")]
+    #[track_caller]
+    pub fn clip_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    #[doc(alias = "torch.Tensor.clip")]
+    #[track_caller]
+    pub fn clip_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+        expect(ops::clamp_tensor(self, min, max))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clip_")]
+    #[track_caller]
+    pub fn clip_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
+        expect(ops::clamp_tensor_(self, min, max));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
+        expect(ops::clamp_tensor(self, o.min.as_ref(), o.max.as_ref()))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_tensor_with_(&self, o: ClampTensorOptions) -> &Self {
+        expect(ops::clamp_tensor_(self, o.min.as_ref(), o.max.as_ref()));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_with(&self, o: ClampOptions) -> Tensor {
+        expect(ops::clamp(self, o.min, o.max))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_with_(&self, o: ClampOptions) -> &Self {
+        expect(ops::clamp_(self, o.min, o.max));
+        self
+    }
+
     /// The complex conjugate, as a lazy view; a real tensor is itself.
     #[doc(alias = "torch.Tensor.conj")]
     #[track_caller]
     pub fn conj(&self) -> Tensor {
         expect(ops::conj(self))
+    }
+
+    /// Complex conjugate, computed at once; real tensors give copies.
+    #[doc(alias = "torch.Tensor.conj_physical")]
+    #[track_caller]
+    pub fn conj_physical(&self) -> Tensor {
+        expect(ops::conj_physical(self))
+    }
+
+    /// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.conj_physical_")]
+    #[track_caller]
+    pub fn conj_physical_(&self) -> &Self {
+        expect(ops::conj_physical_(self));
+        self
     }
 
     /// The same values, contiguous in memory; the tensor itself if it already is.
@@ -133,6 +774,68 @@ impl Tensor {
         self
     }
 
+    /// Magnitude of the input, sign of `other`.
+    #[doc(alias = "torch.Tensor.copysign")]
+    #[track_caller]
+    pub fn copysign(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::copysign(self, &other))
+    }
+
+    /// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.copysign_")]
+    #[track_caller]
+    pub fn copysign_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::copysign_(self, &other));
+        self
+    }
+
+    /// Cosine.
+    #[doc(alias = "torch.Tensor.cos")]
+    #[track_caller]
+    pub fn cos(&self) -> Tensor {
+        expect(ops::cos(self))
+    }
+
+    /// Cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cos_")]
+    #[track_caller]
+    pub fn cos_(&self) -> &Self {
+        expect(ops::cos_(self));
+        self
+    }
+
+    /// Hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.cosh")]
+    #[track_caller]
+    pub fn cosh(&self) -> Tensor {
+        expect(ops::cosh(self))
+    }
+
+    /// Hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cosh_")]
+    #[track_caller]
+    pub fn cosh_(&self) -> &Self {
+        expect(ops::cosh_(self));
+        self
+    }
+
+    /// Degrees to radians.
+    #[doc(alias = "torch.Tensor.deg2rad")]
+    #[track_caller]
+    pub fn deg2rad(&self) -> Tensor {
+        expect(ops::deg2rad(self))
+    }
+
+    /// Degrees to radians. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.deg2rad_")]
+    #[track_caller]
+    pub fn deg2rad_(&self) -> &Self {
+        expect(ops::deg2rad_(self));
+        self
+    }
+
     /// The same memory without history.
     #[doc(alias = "torch.Tensor.detach")]
     #[track_caller]
@@ -145,21 +848,6 @@ impl Tensor {
     #[track_caller]
     pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Tensor {
         expect(ops::diagonal(self, offset, dim1, dim2))
-    }
-
-    /// A copy with the diagonal of two dimensions replaced by `src`.
-    #[doc(alias = "torch.Tensor.diagonal_scatter")]
-    #[track_caller]
-    pub fn diagonal_scatter(&self, src: &Tensor) -> Tensor {
-        expect(ops::diagonal_scatter(self, src, 0, 0, 1))
-    }
-
-    /// A copy with the diagonal of two dimensions replaced by `src`.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn diagonal_scatter_with(&self, src: &Tensor, o: DiagonalScatterOptions) -> Tensor {
-        expect(ops::diagonal_scatter(self, src, o.offset, o.dim1, o.dim2))
     }
 
     /// The diagonal of two dimensions, as the last dimension.
@@ -221,6 +909,23 @@ impl Tensor {
         self
     }
 
+    /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+    #[doc(alias = "torch.Tensor.divide")]
+    #[track_caller]
+    pub fn divide_mode(&self, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::div_mode(self, &other, rounding_mode))
+    }
+
+    /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.divide_")]
+    #[track_caller]
+    pub fn divide_mode_(&self, other: impl Operand, rounding_mode: Option<&str>) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::div_mode_(self, &other, rounding_mode));
+        self
+    }
+
     /// Whether elements are equal.
     #[doc(alias = "torch.Tensor.eq")]
     #[track_caller]
@@ -238,14 +943,36 @@ impl Tensor {
         self
     }
 
-    /// Exponential of every element.
+    /// Whether both have the same shape and elements.
+    #[doc(alias = "torch.Tensor.equal")]
+    #[track_caller]
+    pub fn equal(&self, other: &Tensor) -> bool {
+        expect(ops::equal(self, other))
+    }
+
+    /// Exponential.
     #[doc(alias = "torch.Tensor.exp")]
     #[track_caller]
     pub fn exp(&self) -> Tensor {
         expect(ops::exp(self))
     }
 
-    /// Exponential of every element. In place: the first tensor takes the result.
+    /// 2 to the power of every element.
+    #[doc(alias = "torch.Tensor.exp2")]
+    #[track_caller]
+    pub fn exp2(&self) -> Tensor {
+        expect(ops::exp2(self))
+    }
+
+    /// 2 to the power of every element. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.exp2_")]
+    #[track_caller]
+    pub fn exp2_(&self) -> &Self {
+        expect(ops::exp2_(self));
+        self
+    }
+
+    /// Exponential. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.exp_")]
     #[track_caller]
     pub fn exp_(&self) -> &Self {
@@ -268,6 +995,21 @@ impl Tensor {
         expect(ops::expand(self, &size.into_dims(), o.implicit))
     }
 
+    /// `exp(x) - 1`, accurate near 0.
+    #[doc(alias = "torch.Tensor.expm1")]
+    #[track_caller]
+    pub fn expm1(&self) -> Tensor {
+        expect(ops::expm1(self))
+    }
+
+    /// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.expm1_")]
+    #[track_caller]
+    pub fn expm1_(&self) -> &Self {
+        expect(ops::expm1_(self));
+        self
+    }
+
     /// Sets every element to `value`.
     #[doc(alias = "torch.Tensor.fill_")]
     #[track_caller]
@@ -281,6 +1023,21 @@ impl Tensor {
     #[track_caller]
     pub fn fill_tensor_(&self, value: &Tensor) -> &Self {
         expect(ops::fill_tensor_(self, value));
+        self
+    }
+
+    /// Rounds towards zero.
+    #[doc(alias = "torch.Tensor.fix")]
+    #[track_caller]
+    pub fn fix(&self) -> Tensor {
+        expect(ops::trunc(self))
+    }
+
+    /// Rounds towards zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.fix_")]
+    #[track_caller]
+    pub fn fix_(&self) -> &Self {
+        expect(ops::trunc_(self));
         self
     }
 
@@ -299,233 +1056,515 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
-    /// Elements along a dimension at `index`, which has as many dimensions as the input.
-    #[doc(alias = "torch.Tensor.gather")]
+    /// The input to the power `exponent`, computed in float64 or complex128.
+    #[doc(alias = "torch.Tensor.float_power")]
     #[track_caller]
-    pub fn gather(&self, dim: i64, index: &Tensor) -> Tensor {
-        expect(ops::gather(self, dim, index, false))
+    pub fn float_power(&self, exponent: impl Operand) -> Tensor {
+        let exponent = expect(exponent.operand());
+        expect(ops::float_power(self, &exponent))
     }
 
-    /// Elements along a dimension at `index`, which has as many dimensions as the input.
+    /// Rounds down.
+    #[doc(alias = "torch.Tensor.floor")]
+    #[track_caller]
+    pub fn floor(&self) -> Tensor {
+        expect(ops::floor(self))
+    }
+
+    /// Rounds down. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.floor_")]
+    #[track_caller]
+    pub fn floor_(&self) -> &Self {
+        expect(ops::floor_(self));
+        self
+    }
+
+    /// Quotient rounded down, as Python's `//`.
+    #[doc(alias = "torch.Tensor.floor_divide")]
+    #[track_caller]
+    pub fn floor_divide(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::floor_divide(self, &other))
+    }
+
+    /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.floor_divide_")]
+    #[track_caller]
+    pub fn floor_divide_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::floor_divide_(self, &other));
+        self
+    }
+
+    /// The larger of both; NaN only if both are.
+    #[doc(alias = "torch.Tensor.fmax")]
+    #[track_caller]
+    pub fn fmax(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmax(self, &other))
+    }
+
+    /// The smaller of both; NaN only if both are.
+    #[doc(alias = "torch.Tensor.fmin")]
+    #[track_caller]
+    pub fn fmin(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmin(self, &other))
+    }
+
+    /// Remainder with the sign of the dividend, as C's `fmod`.
+    #[doc(alias = "torch.Tensor.fmod")]
+    #[track_caller]
+    pub fn fmod(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmod(self, &other))
+    }
+
+    /// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.fmod_")]
+    #[track_caller]
+    pub fn fmod_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::fmod_(self, &other));
+        self
+    }
+
+    /// The part behind the point: `x - trunc(x)`.
+    #[doc(alias = "torch.Tensor.frac")]
+    #[track_caller]
+    pub fn frac(&self) -> Tensor {
+        expect(ops::frac(self))
+    }
+
+    /// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.frac_")]
+    #[track_caller]
+    pub fn frac_(&self) -> &Self {
+        expect(ops::frac_(self));
+        self
+    }
+
+    /// Whether elements are larger than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.ge")]
+    #[track_caller]
+    pub fn ge(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ge(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ge_")]
+    #[track_caller]
+    pub fn ge_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ge_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other`.
+    #[doc(alias = "torch.Tensor.greater")]
+    #[track_caller]
+    pub fn greater(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::gt(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.greater_")]
+    #[track_caller]
+    pub fn greater_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::gt_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.greater_equal")]
+    #[track_caller]
+    pub fn greater_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ge(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.greater_equal_")]
+    #[track_caller]
+    pub fn greater_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ge_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other`.
+    #[doc(alias = "torch.Tensor.gt")]
+    #[track_caller]
+    pub fn gt(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::gt(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.gt_")]
+    #[track_caller]
+    pub fn gt_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::gt_(self, &other));
+        self
+    }
+
+    /// 0 where the input is below 0, 1 where above, `values` at 0.
+    #[doc(alias = "torch.Tensor.heaviside")]
+    #[track_caller]
+    pub fn heaviside(&self, values: impl Operand) -> Tensor {
+        let values = expect(values.operand());
+        expect(ops::heaviside(self, &values))
+    }
+
+    /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.heaviside_")]
+    #[track_caller]
+    pub fn heaviside_(&self, values: impl Operand) -> &Self {
+        let values = expect(values.operand());
+        expect(ops::heaviside_(self, &values));
+        self
+    }
+
+    /// `sqrt(self^2 + other^2)` without overflow.
+    #[doc(alias = "torch.Tensor.hypot")]
+    #[track_caller]
+    pub fn hypot(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::hypot(self, &other))
+    }
+
+    /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.hypot_")]
+    #[track_caller]
+    pub fn hypot_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::hypot_(self, &other));
+        self
+    }
+
+    /// Imaginary part as a view.
+    #[doc(alias = "torch.Tensor.imag")]
+    #[track_caller]
+    pub fn imag(&self) -> Tensor {
+        expect(ops::imag(self))
+    }
+
+    /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+    #[doc(alias = "torch.Tensor.isclose")]
+    #[track_caller]
+    pub fn isclose(&self, other: &Tensor) -> Tensor {
+        expect(ops::isclose(self, other, 1e-5, 1e-8, false))
+    }
+
+    /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn gather_with(&self, dim: i64, index: &Tensor, o: GatherOptions) -> Tensor {
-        expect(ops::gather(self, dim, index, o.sparse_grad))
+    pub fn isclose_with(&self, other: &Tensor, o: IscloseOptions) -> Tensor {
+        expect(ops::isclose(self, other, o.rtol, o.atol, o.equal_nan))
     }
 
-    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
-    #[doc(alias = "torch.Tensor.index_add")]
+    /// Whether elements are neither infinite nor NaN.
+    #[doc(alias = "torch.Tensor.isfinite")]
     #[track_caller]
-    pub fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
-        expect(ops::index_add(self, dim, index, source, Scalar::Int(1)))
+    pub fn isfinite(&self) -> Tensor {
+        expect(ops::isfinite(self))
     }
 
-    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.index_add_")]
+    /// Whether elements are infinite.
+    #[doc(alias = "torch.Tensor.isinf")]
     #[track_caller]
-    pub fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> &Self {
-        expect(ops::index_add_(self, dim, index, source, Scalar::Int(1)));
+    pub fn isinf(&self) -> Tensor {
+        expect(ops::isinf(self))
+    }
+
+    /// Whether elements are NaN.
+    #[doc(alias = "torch.Tensor.isnan")]
+    #[track_caller]
+    pub fn isnan(&self) -> Tensor {
+        expect(ops::isnan(self))
+    }
+
+    /// Whether elements are minus infinity.
+    #[doc(alias = "torch.Tensor.isneginf")]
+    #[track_caller]
+    pub fn isneginf(&self) -> Tensor {
+        expect(ops::isneginf(self))
+    }
+
+    /// Whether elements are plus infinity.
+    #[doc(alias = "torch.Tensor.isposinf")]
+    #[track_caller]
+    pub fn isposinf(&self) -> Tensor {
+        expect(ops::isposinf(self))
+    }
+
+    /// Whether imaginary parts are 0.
+    #[doc(alias = "torch.Tensor.isreal")]
+    #[track_caller]
+    pub fn isreal(&self) -> Tensor {
+        expect(ops::isreal(self))
+    }
+
+    /// `self * 2^other`.
+    #[doc(alias = "torch.Tensor.ldexp")]
+    #[track_caller]
+    pub fn ldexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ldexp(self, &other))
+    }
+
+    /// `self * 2^other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ldexp_")]
+    #[track_caller]
+    pub fn ldexp_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ldexp_(self, &other));
         self
     }
 
-    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
-    ///
-    /// With all keyword arguments.
+    /// Whether elements are smaller than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.le")]
     #[track_caller]
-    pub fn index_add_with(&self, dim: i64, index: &Tensor, source: &Tensor, o: IndexAddOptions) -> Tensor {
-        expect(ops::index_add(self, dim, index, source, o.alpha))
+    pub fn le(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::le(self, &other))
     }
 
-    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
-    ///
-    /// With all keyword arguments.
+    /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.le_")]
     #[track_caller]
-    pub fn index_add_with_(&self, dim: i64, index: &Tensor, source: &Tensor, o: IndexAddOptions) -> &Self {
-        expect(ops::index_add_(self, dim, index, source, o.alpha));
+    pub fn le_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::le_(self, &other));
         self
     }
 
-    /// Sets the slices of a dimension at `index` to those of `source`.
-    #[doc(alias = "torch.Tensor.index_copy")]
+    /// `self + weight * (end - self)` with one number as weight.
+    #[doc(alias = "torch.Tensor.lerp")]
     #[track_caller]
-    pub fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
-        expect(ops::index_copy(self, dim, index, source))
+    pub fn lerp(&self, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
+        expect(ops::lerp(self, end, weight.into()))
     }
 
-    /// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.index_copy_")]
+    /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lerp_")]
     #[track_caller]
-    pub fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> &Self {
-        expect(ops::index_copy_(self, dim, index, source));
+    pub fn lerp_(&self, end: &Tensor, weight: impl Into<Scalar>) -> &Self {
+        expect(ops::lerp_(self, end, weight.into()));
         self
     }
 
-    /// Sets the slices of a dimension at `index` to a number.
-    #[doc(alias = "torch.Tensor.index_fill")]
+    /// `self + weight * (end - self)`.
+    #[doc(alias = "torch.Tensor.lerp")]
     #[track_caller]
-    pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
-        expect(ops::index_fill(self, dim, index, value.into()))
+    pub fn lerp_tensor(&self, end: &Tensor, weight: &Tensor) -> Tensor {
+        expect(ops::lerp_tensor(self, end, weight))
     }
 
-    /// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.index_fill_")]
+    /// `self + weight * (end - self)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lerp_")]
     #[track_caller]
-    pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
-        expect(ops::index_fill_(self, dim, index, value.into()));
+    pub fn lerp_tensor_(&self, end: &Tensor, weight: &Tensor) -> &Self {
+        expect(ops::lerp_tensor_(self, end, weight));
         self
     }
 
-    /// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
-    #[doc(alias = "torch.Tensor.index_fill")]
+    /// Whether elements are smaller than those of `other`.
+    #[doc(alias = "torch.Tensor.less")]
     #[track_caller]
-    pub fn index_fill_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Tensor {
-        expect(ops::index_fill_tensor(self, dim, index, value))
+    pub fn less(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::lt(self, &other))
     }
 
-    /// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.index_fill_")]
+    /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.less_")]
     #[track_caller]
-    pub fn index_fill_tensor_(&self, dim: i64, index: &Tensor, value: &Tensor) -> &Self {
-        expect(ops::index_fill_tensor_(self, dim, index, value));
+    pub fn less_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::lt_(self, &other));
         self
     }
 
-    /// Sets, or adds to, the elements at index tensors.
-    #[doc(alias = "torch.Tensor.index_put")]
+    /// Whether elements are smaller than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.less_equal")]
     #[track_caller]
-    pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
-        expect(ops::index_put(self, indices, values, accumulate))
+    pub fn less_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::le(self, &other))
     }
 
-    /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.index_put_")]
+    /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.less_equal_")]
     #[track_caller]
-    pub fn index_put_(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> &Self {
-        expect(ops::index_put_(self, indices, values, accumulate));
+    pub fn less_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::le_(self, &other));
         self
     }
 
-    /// Sets, or adds to, the elements at index tensors.
-    ///
-    /// With all keyword arguments.
+    /// Natural logarithm.
+    #[doc(alias = "torch.Tensor.log")]
     #[track_caller]
-    pub fn index_put_with(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> Tensor {
-        expect(ops::index_put(self, indices, values, o.accumulate))
+    pub fn log(&self) -> Tensor {
+        expect(ops::log(self))
     }
 
-    /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
-    ///
-    /// With all keyword arguments.
+    /// Logarithm to base 10.
+    #[doc(alias = "torch.Tensor.log10")]
     #[track_caller]
-    pub fn index_put_with_(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> &Self {
-        expect(ops::index_put_(self, indices, values, o.accumulate));
+    pub fn log10(&self) -> Tensor {
+        expect(ops::log10(self))
+    }
+
+    /// Logarithm to base 10. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log10_")]
+    #[track_caller]
+    pub fn log10_(&self) -> &Self {
+        expect(ops::log10_(self));
         self
     }
 
-    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
-    #[doc(alias = "torch.Tensor.index_reduce")]
+    /// `log(1 + x)`, accurate near 0.
+    #[doc(alias = "torch.Tensor.log1p")]
     #[track_caller]
-    pub fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Tensor {
-        expect(ops::index_reduce(self, dim, index, source, reduce, true))
+    pub fn log1p(&self) -> Tensor {
+        expect(ops::log1p(self))
     }
 
-    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.index_reduce_")]
+    /// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log1p_")]
     #[track_caller]
-    pub fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> &Self {
-        expect(ops::index_reduce_(self, dim, index, source, reduce, true));
+    pub fn log1p_(&self) -> &Self {
+        expect(ops::log1p_(self));
         self
     }
 
-    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
-    ///
-    /// With all keyword arguments.
+    /// Logarithm to base 2.
+    #[doc(alias = "torch.Tensor.log2")]
     #[track_caller]
-    pub fn index_reduce_with(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        reduce: &str,
-        o: IndexReduceOptions,
-    ) -> Tensor {
-        expect(ops::index_reduce(self, dim, index, source, reduce, o.include_self))
+    pub fn log2(&self) -> Tensor {
+        expect(ops::log2(self))
     }
 
-    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
-    ///
-    /// With all keyword arguments.
+    /// Logarithm to base 2. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log2_")]
     #[track_caller]
-    pub fn index_reduce_with_(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        source: &Tensor,
-        reduce: &str,
-        o: IndexReduceOptions,
-    ) -> &Self {
-        expect(ops::index_reduce_(self, dim, index, source, reduce, o.include_self));
+    pub fn log2_(&self) -> &Self {
+        expect(ops::log2_(self));
         self
     }
 
-    /// The slices of a dimension at a vector of indices.
-    #[doc(alias = "torch.Tensor.index_select")]
+    /// Natural logarithm. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log_")]
     #[track_caller]
-    pub fn index_select(&self, dim: i64, index: &Tensor) -> Tensor {
-        expect(ops::index_select(self, dim, index))
-    }
-
-    /// The input with a number where the mask is true.
-    #[doc(alias = "torch.Tensor.masked_fill")]
-    #[track_caller]
-    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
-        expect(ops::masked_fill(self, mask, value.into()))
-    }
-
-    /// The input with a number where the mask is true. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.masked_fill_")]
-    #[track_caller]
-    pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> &Self {
-        expect(ops::masked_fill_(self, mask, value.into()));
+    pub fn log_(&self) -> &Self {
+        expect(ops::log_(self));
         self
     }
 
-    /// The input with a zero-dim tensor's value where the mask is true.
-    #[doc(alias = "torch.Tensor.masked_fill")]
+    /// `log(exp(self) + exp(other))` without overflow.
+    #[doc(alias = "torch.Tensor.logaddexp")]
     #[track_caller]
-    pub fn masked_fill_tensor(&self, mask: &Tensor, value: &Tensor) -> Tensor {
-        expect(ops::masked_fill_tensor(self, mask, value))
+    pub fn logaddexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp(self, &other))
     }
 
-    /// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.masked_fill_")]
+    /// `log2(2^self + 2^other)` without overflow.
+    #[doc(alias = "torch.Tensor.logaddexp2")]
     #[track_caller]
-    pub fn masked_fill_tensor_(&self, mask: &Tensor, value: &Tensor) -> &Self {
-        expect(ops::masked_fill_tensor_(self, mask, value));
+    pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp2(self, &other))
+    }
+
+    /// Whether both elements are non-zero.
+    #[doc(alias = "torch.Tensor.logical_and")]
+    #[track_caller]
+    pub fn logical_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_and(self, &other))
+    }
+
+    /// Whether both elements are non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_and_")]
+    #[track_caller]
+    pub fn logical_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_and_(self, &other));
         self
     }
 
-    /// The input with the elements of `source`, one after the other, where the mask is true.
-    #[doc(alias = "torch.Tensor.masked_scatter")]
+    /// Whether elements are zero.
+    #[doc(alias = "torch.Tensor.logical_not")]
     #[track_caller]
-    pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Tensor {
-        expect(ops::masked_scatter(self, mask, source))
+    pub fn logical_not(&self) -> Tensor {
+        expect(ops::logical_not(self))
     }
 
-    /// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.masked_scatter_")]
+    /// Whether elements are zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_not_")]
     #[track_caller]
-    pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> &Self {
-        expect(ops::masked_scatter_(self, mask, source));
+    pub fn logical_not_(&self) -> &Self {
+        expect(ops::logical_not_(self));
         self
     }
 
-    /// The elements where the mask is true, as a vector.
-    #[doc(alias = "torch.Tensor.masked_select")]
+    /// Whether either element is non-zero.
+    #[doc(alias = "torch.Tensor.logical_or")]
     #[track_caller]
-    pub fn masked_select(&self, mask: &Tensor) -> Tensor {
-        expect(ops::masked_select(self, mask))
+    pub fn logical_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_or(self, &other))
+    }
+
+    /// Whether either element is non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_or_")]
+    #[track_caller]
+    pub fn logical_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_or_(self, &other));
+        self
+    }
+
+    /// Whether exactly one element is non-zero.
+    #[doc(alias = "torch.Tensor.logical_xor")]
+    #[track_caller]
+    pub fn logical_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_xor(self, &other))
+    }
+
+    /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_xor_")]
+    #[track_caller]
+    pub fn logical_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_xor_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other`.
+    #[doc(alias = "torch.Tensor.lt")]
+    #[track_caller]
+    pub fn lt(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::lt(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lt_")]
+    #[track_caller]
+    pub fn lt_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::lt_(self, &other));
+        self
     }
 
     /// Largest elements over a dimension, and where they are.
@@ -541,6 +1580,22 @@ impl Tensor {
     #[track_caller]
     pub fn max_dim_with(&self, dim: i64, o: MaxDimOptions) -> MaxResult {
         expect(ops::max_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// The larger of both, element by element; NaN if either is.
+    #[doc(alias = "torch.Tensor.maximum")]
+    #[track_caller]
+    pub fn maximum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::maximum(self, &other))
+    }
+
+    /// The smaller of both, element by element; NaN if either is.
+    #[doc(alias = "torch.Tensor.minimum")]
+    #[track_caller]
+    pub fn minimum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::minimum(self, &other))
     }
 
     /// Multiplies the input by `other`.
@@ -577,6 +1632,38 @@ impl Tensor {
         self
     }
 
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+    #[doc(alias = "torch.Tensor.nan_to_num")]
+    #[track_caller]
+    pub fn nan_to_num(&self, nan: f64, posinf: f64, neginf: f64) -> Tensor {
+        expect(ops::nan_to_num(self, Some(nan), Some(posinf), Some(neginf)))
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.nan_to_num_")]
+    #[track_caller]
+    pub fn nan_to_num_(&self, nan: f64, posinf: f64, neginf: f64) -> &Self {
+        expect(ops::nan_to_num_(self, Some(nan), Some(posinf), Some(neginf)));
+        self
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nan_to_num_with(&self, o: NanToNumOptions) -> Tensor {
+        expect(ops::nan_to_num(self, o.nan, o.posinf, o.neginf))
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nan_to_num_with_(&self, o: NanToNumOptions) -> &Self {
+        expect(ops::nan_to_num_(self, o.nan, o.posinf, o.neginf));
+        self
+    }
+
     /// `length` elements of a dimension from `start`.
     #[doc(alias = "torch.Tensor.narrow")]
     #[track_caller]
@@ -584,11 +1671,21 @@ impl Tensor {
         expect(ops::narrow(self, dim, start, length))
     }
 
-    /// A copy of `length` elements of a dimension from `start`.
-    #[doc(alias = "torch.Tensor.narrow_copy")]
+    /// Whether elements differ.
+    #[doc(alias = "torch.Tensor.ne")]
     #[track_caller]
-    pub fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Tensor {
-        expect(ops::narrow_copy(self, dim, start, length))
+    pub fn ne(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ne(self, &other))
+    }
+
+    /// Whether elements differ. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ne_")]
+    #[track_caller]
+    pub fn ne_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ne_(self, &other));
+        self
     }
 
     /// Negates every element.
@@ -621,26 +1718,38 @@ impl Tensor {
         self
     }
 
-    /// Coordinates of the elements that are not zero, one row each.
-    #[doc(alias = "torch.Tensor.nonzero")]
+    /// The next float after the input towards `other`.
+    #[doc(alias = "torch.Tensor.nextafter")]
     #[track_caller]
-    pub fn nonzero(&self) -> Tensor {
-        expect(ops::nonzero(self))
+    pub fn nextafter(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::nextafter(self, &other))
     }
 
-    /// The first `size` rows of `nonzero`, filled up with `fill_value`.
-    #[doc(alias = "torch.Tensor.nonzero_static")]
+    /// The next float after the input towards `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.nextafter_")]
     #[track_caller]
-    pub fn nonzero_static(&self, size: i64) -> Tensor {
-        expect(ops::nonzero_static(self, size, -1))
+    pub fn nextafter_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::nextafter_(self, &other));
+        self
     }
 
-    /// The first `size` rows of `nonzero`, filled up with `fill_value`.
-    ///
-    /// With all keyword arguments.
+    /// Whether elements differ.
+    #[doc(alias = "torch.Tensor.not_equal")]
     #[track_caller]
-    pub fn nonzero_static_with(&self, size: i64, o: NonzeroStaticOptions) -> Tensor {
-        expect(ops::nonzero_static(self, size, o.fill_value))
+    pub fn not_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ne(self, &other))
+    }
+
+    /// Whether elements differ. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.not_equal_")]
+    #[track_caller]
+    pub fn not_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ne_(self, &other));
+        self
     }
 
     /// Reorders the dimensions.
@@ -650,35 +1759,96 @@ impl Tensor {
         expect(ops::permute(self, &dims.into_dims()))
     }
 
-    /// Sets, or adds to, elements of the flattened input at indices.
-    #[doc(alias = "torch.Tensor.put")]
+    /// The input itself; booleans are refused.
+    #[doc(alias = "torch.Tensor.positive")]
     #[track_caller]
-    pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
-        expect(ops::put(self, index, source, accumulate))
+    pub fn positive(&self) -> Tensor {
+        expect(ops::positive(self))
     }
 
-    /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.put_")]
+    /// The input to the power `exponent`.
+    #[doc(alias = "torch.Tensor.pow")]
     #[track_caller]
-    pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> &Self {
-        expect(ops::put_(self, index, source, accumulate));
+    pub fn pow(&self, exponent: impl Operand) -> Tensor {
+        let exponent = expect(exponent.operand());
+        expect(ops::pow(self, &exponent))
+    }
+
+    /// The input to the power `exponent`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.pow_")]
+    #[track_caller]
+    pub fn pow_(&self, exponent: impl Operand) -> &Self {
+        let exponent = expect(exponent.operand());
+        expect(ops::pow_(self, &exponent));
         self
     }
 
-    /// Sets, or adds to, elements of the flattened input at indices.
-    ///
-    /// With all keyword arguments.
+    /// Radians to degrees.
+    #[doc(alias = "torch.Tensor.rad2deg")]
     #[track_caller]
-    pub fn put_with(&self, index: &Tensor, source: &Tensor, o: PutOptions) -> Tensor {
-        expect(ops::put(self, index, source, o.accumulate))
+    pub fn rad2deg(&self) -> Tensor {
+        expect(ops::rad2deg(self))
     }
 
-    /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
-    ///
-    /// With all keyword arguments.
+    /// Radians to degrees. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.rad2deg_")]
     #[track_caller]
-    pub fn put_with_(&self, index: &Tensor, source: &Tensor, o: PutOptions) -> &Self {
-        expect(ops::put_(self, index, source, o.accumulate));
+    pub fn rad2deg_(&self) -> &Self {
+        expect(ops::rad2deg_(self));
+        self
+    }
+
+    /// Real part as a view; a real tensor is returned as it is.
+    #[doc(alias = "torch.Tensor.real")]
+    #[track_caller]
+    pub fn real(&self) -> Tensor {
+        expect(ops::real(self))
+    }
+
+    /// `1 / x`.
+    #[doc(alias = "torch.Tensor.reciprocal")]
+    #[track_caller]
+    pub fn reciprocal(&self) -> Tensor {
+        expect(ops::reciprocal(self))
+    }
+
+    /// `1 / x`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.reciprocal_")]
+    #[track_caller]
+    pub fn reciprocal_(&self) -> &Self {
+        expect(ops::reciprocal_(self));
+        self
+    }
+
+    /// `max(x, 0)`.
+    #[doc(alias = "torch.Tensor.relu")]
+    #[track_caller]
+    pub fn relu(&self) -> Tensor {
+        expect(ops::relu(self))
+    }
+
+    /// `max(x, 0)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.relu_")]
+    #[track_caller]
+    pub fn relu_(&self) -> &Self {
+        expect(ops::relu_(self));
+        self
+    }
+
+    /// Remainder with the sign of the divisor, as Python's `%`.
+    #[doc(alias = "torch.Tensor.remainder")]
+    #[track_caller]
+    pub fn remainder(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::remainder(self, &other))
+    }
+
+    /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.remainder_")]
+    #[track_caller]
+    pub fn remainder_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::remainder_(self, &other));
         self
     }
 
@@ -703,136 +1873,50 @@ impl Tensor {
         expect(ops::resolve_neg(self))
     }
 
-    /// Sets the elements along a dimension at `index` to those of `src`.
-    #[doc(alias = "torch.Tensor.scatter")]
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
+    #[doc(alias = "torch.Tensor.round")]
     #[track_caller]
-    pub fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
-        expect(ops::scatter(self, dim, index, src))
+    pub fn round(&self) -> Tensor {
+        expect(ops::round(self, 0))
     }
 
-    /// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.scatter_")]
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.round_")]
     #[track_caller]
-    pub fn scatter_(&self, dim: i64, index: &Tensor, src: &Tensor) -> &Self {
-        expect(ops::scatter_(self, dim, index, src));
+    pub fn round_(&self) -> &Self {
+        expect(ops::round_(self, 0));
         self
     }
 
-    /// Adds the elements of `src` to those along a dimension at `index`.
-    #[doc(alias = "torch.Tensor.scatter_add")]
-    #[track_caller]
-    pub fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
-        expect(ops::scatter_add(self, dim, index, src))
-    }
-
-    /// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.scatter_add_")]
-    #[track_caller]
-    pub fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> &Self {
-        expect(ops::scatter_add_(self, dim, index, src));
-        self
-    }
-
-    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
-    #[doc(alias = "torch.Tensor.scatter_reduce")]
-    #[track_caller]
-    pub fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
-        expect(ops::scatter_reduce(self, dim, index, src, reduce, true))
-    }
-
-    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.scatter_reduce_")]
-    #[track_caller]
-    pub fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> &Self {
-        expect(ops::scatter_reduce_(self, dim, index, src, reduce, true));
-        self
-    }
-
-    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn scatter_reduce_with(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        src: &Tensor,
-        reduce: &str,
-        o: ScatterReduceOptions,
-    ) -> Tensor {
-        expect(ops::scatter_reduce(self, dim, index, src, reduce, o.include_self))
+    pub fn round_with(&self, o: RoundOptions) -> Tensor {
+        expect(ops::round(self, o.decimals))
     }
 
-    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn scatter_reduce_with_(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        src: &Tensor,
-        reduce: &str,
-        o: ScatterReduceOptions,
-    ) -> &Self {
-        expect(ops::scatter_reduce_(self, dim, index, src, reduce, o.include_self));
+    pub fn round_with_(&self, o: RoundOptions) -> &Self {
+        expect(ops::round_(self, o.decimals));
         self
     }
 
-    /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
-    #[doc(alias = "torch.Tensor.scatter")]
+    /// `1 / sqrt(x)`.
+    #[doc(alias = "torch.Tensor.rsqrt")]
     #[track_caller]
-    pub fn scatter_src_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
-        expect(ops::scatter_src_reduce(self, dim, index, src, reduce))
+    pub fn rsqrt(&self) -> Tensor {
+        expect(ops::rsqrt(self))
     }
 
-    /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.scatter_")]
+    /// `1 / sqrt(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.rsqrt_")]
     #[track_caller]
-    pub fn scatter_src_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> &Self {
-        expect(ops::scatter_src_reduce_(self, dim, index, src, reduce));
-        self
-    }
-
-    /// Sets the elements along a dimension at `index` to a number.
-    #[doc(alias = "torch.Tensor.scatter")]
-    #[track_caller]
-    pub fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
-        expect(ops::scatter_value(self, dim, index, value.into()))
-    }
-
-    /// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.scatter_")]
-    #[track_caller]
-    pub fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
-        expect(ops::scatter_value_(self, dim, index, value.into()));
-        self
-    }
-
-    /// Adds a number to the elements along a dimension at `index`, or multiplies by it.
-    #[doc(alias = "torch.Tensor.scatter")]
-    #[track_caller]
-    pub fn scatter_value_reduce(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        value: impl Into<Scalar>,
-        reduce: &str,
-    ) -> Tensor {
-        expect(ops::scatter_value_reduce(self, dim, index, value.into(), reduce))
-    }
-
-    /// Adds a number to the elements along a dimension at `index`, or multiplies by it. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.scatter_")]
-    #[track_caller]
-    pub fn scatter_value_reduce_(
-        &self,
-        dim: i64,
-        index: &Tensor,
-        value: impl Into<Scalar>,
-        reduce: &str,
-    ) -> &Self {
-        expect(ops::scatter_value_reduce_(self, dim, index, value.into(), reduce));
+    pub fn rsqrt_(&self) -> &Self {
+        expect(ops::rsqrt_(self));
         self
     }
 
@@ -843,26 +1927,101 @@ impl Tensor {
         expect(ops::select(self, dim, index))
     }
 
-    /// A copy with one slice of a dimension replaced by `src`.
-    #[doc(alias = "torch.Tensor.select_scatter")]
+    /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+    #[doc(alias = "torch.Tensor.sgn")]
     #[track_caller]
-    pub fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Tensor {
-        expect(ops::select_scatter(self, src, dim, index))
+    pub fn sgn(&self) -> Tensor {
+        expect(ops::sgn(self))
     }
 
-    /// A copy with a range of a dimension replaced by `src`.
-    #[doc(alias = "torch.Tensor.slice_scatter")]
+    /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sgn_")]
     #[track_caller]
-    pub fn slice_scatter(&self, src: &Tensor) -> Tensor {
-        expect(ops::slice_scatter(self, src, 0, None, None, 1))
+    pub fn sgn_(&self) -> &Self {
+        expect(ops::sgn_(self));
+        self
     }
 
-    /// A copy with a range of a dimension replaced by `src`.
-    ///
-    /// With all keyword arguments.
+    /// `1 / (1 + exp(-x))`.
+    #[doc(alias = "torch.Tensor.sigmoid")]
     #[track_caller]
-    pub fn slice_scatter_with(&self, src: &Tensor, o: SliceScatterOptions) -> Tensor {
-        expect(ops::slice_scatter(self, src, o.dim, o.start, o.end, o.step))
+    pub fn sigmoid(&self) -> Tensor {
+        expect(ops::sigmoid(self))
+    }
+
+    /// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sigmoid_")]
+    #[track_caller]
+    pub fn sigmoid_(&self) -> &Self {
+        expect(ops::sigmoid_(self));
+        self
+    }
+
+    /// Sign: -1, 0 or 1; 0 for NaN.
+    #[doc(alias = "torch.Tensor.sign")]
+    #[track_caller]
+    pub fn sign(&self) -> Tensor {
+        expect(ops::sign(self))
+    }
+
+    /// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sign_")]
+    #[track_caller]
+    pub fn sign_(&self) -> &Self {
+        expect(ops::sign_(self));
+        self
+    }
+
+    /// Whether the sign bit is set; so for -0.0.
+    #[doc(alias = "torch.Tensor.signbit")]
+    #[track_caller]
+    pub fn signbit(&self) -> Tensor {
+        expect(ops::signbit(self))
+    }
+
+    /// Sine.
+    #[doc(alias = "torch.Tensor.sin")]
+    #[track_caller]
+    pub fn sin(&self) -> Tensor {
+        expect(ops::sin(self))
+    }
+
+    /// Sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sin_")]
+    #[track_caller]
+    pub fn sin_(&self) -> &Self {
+        expect(ops::sin_(self));
+        self
+    }
+
+    /// `sin(pi x) / (pi x)`, 1 at 0.
+    #[doc(alias = "torch.Tensor.sinc")]
+    #[track_caller]
+    pub fn sinc(&self) -> Tensor {
+        expect(ops::sinc(self))
+    }
+
+    /// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sinc_")]
+    #[track_caller]
+    pub fn sinc_(&self) -> &Self {
+        expect(ops::sinc_(self));
+        self
+    }
+
+    /// Hyperbolic sine.
+    #[doc(alias = "torch.Tensor.sinh")]
+    #[track_caller]
+    pub fn sinh(&self) -> Tensor {
+        expect(ops::sinh(self))
+    }
+
+    /// Hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sinh_")]
+    #[track_caller]
+    pub fn sinh_(&self) -> &Self {
+        expect(ops::sinh_(self));
+        self
     }
 
     /// Chunks of `split_size` along a dimension.
@@ -908,6 +2067,36 @@ impl Tensor {
     #[track_caller]
     pub fn split_with_sizes_with(&self, split_sizes: impl IntoDims, o: SplitWithSizesOptions) -> Vec<Tensor> {
         expect(ops::split_with_sizes(self, &split_sizes.into_dims(), o.dim))
+    }
+
+    /// Square root.
+    #[doc(alias = "torch.Tensor.sqrt")]
+    #[track_caller]
+    pub fn sqrt(&self) -> Tensor {
+        expect(ops::sqrt(self))
+    }
+
+    /// Square root. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sqrt_")]
+    #[track_caller]
+    pub fn sqrt_(&self) -> &Self {
+        expect(ops::sqrt_(self));
+        self
+    }
+
+    /// `x * x`.
+    #[doc(alias = "torch.Tensor.square")]
+    #[track_caller]
+    pub fn square(&self) -> Tensor {
+        expect(ops::square(self))
+    }
+
+    /// `x * x`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.square_")]
+    #[track_caller]
+    pub fn square_(&self) -> &Self {
+        expect(ops::square_(self));
+        self
     }
 
     /// Removes all dimensions of size 1.
@@ -1038,26 +2227,34 @@ impl Tensor {
         expect(ops::t(self))
     }
 
-    /// Elements of the flattened input at indices.
-    #[doc(alias = "torch.Tensor.take")]
+    /// Tangent.
+    #[doc(alias = "torch.Tensor.tan")]
     #[track_caller]
-    pub fn take(&self, index: &Tensor) -> Tensor {
-        expect(ops::take(self, index))
+    pub fn tan(&self) -> Tensor {
+        expect(ops::tan(self))
     }
 
-    /// `gather` with broadcasting; without `dim` in the flattened input.
-    #[doc(alias = "torch.Tensor.take_along_dim")]
+    /// Tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tan_")]
     #[track_caller]
-    pub fn take_along_dim(&self, indices: &Tensor, dim: i64) -> Tensor {
-        expect(ops::take_along_dim(self, indices, Some(dim)))
+    pub fn tan_(&self) -> &Self {
+        expect(ops::tan_(self));
+        self
     }
 
-    /// `gather` with broadcasting; without `dim` in the flattened input.
-    ///
-    /// With all keyword arguments.
+    /// Hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.tanh")]
     #[track_caller]
-    pub fn take_along_dim_with(&self, indices: &Tensor, o: TakeAlongDimOptions) -> Tensor {
-        expect(ops::take_along_dim(self, indices, o.dim))
+    pub fn tanh(&self) -> Tensor {
+        expect(ops::tanh(self))
+    }
+
+    /// Hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tanh_")]
+    #[track_caller]
+    pub fn tanh_(&self) -> &Self {
+        expect(ops::tanh_(self));
+        self
     }
 
     /// Swaps two dimensions.
@@ -1081,6 +2278,21 @@ impl Tensor {
     pub fn true_divide_(&self, other: impl Operand) -> &Self {
         let other = expect(other.operand());
         expect(ops::div_(self, &other));
+        self
+    }
+
+    /// Rounds towards zero.
+    #[doc(alias = "torch.Tensor.trunc")]
+    #[track_caller]
+    pub fn trunc(&self) -> Tensor {
+        expect(ops::trunc(self))
+    }
+
+    /// Rounds towards zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.trunc_")]
+    #[track_caller]
+    pub fn trunc_(&self) -> &Self {
+        expect(ops::trunc_(self));
         self
     }
 
@@ -1147,6 +2359,23 @@ impl Tensor {
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Tensor {
         let other = expect(other.operand());
         expect(ops::where_(condition, self, &other))
+    }
+
+    /// `x log(y)`, 0 where x is 0 unless y is NaN.
+    #[doc(alias = "torch.Tensor.xlogy")]
+    #[track_caller]
+    pub fn xlogy(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::xlogy(self, &other))
+    }
+
+    /// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.xlogy_")]
+    #[track_caller]
+    pub fn xlogy_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::xlogy_(self, &other));
+        self
     }
 
     /// Sets every element to zero.
