@@ -149,6 +149,7 @@ pub fn scatter_reduce_backward(
         }
         "amax" | "amin" => {
             let x_is = is(x, result)?;
+            let x_is = if include_self { x_is } else { scatter_zero(&x_is, dim, index)? };
             let s_is = is(&s, &gather(result)?)?;
             let n = add_at(&x_is, &s_is)?;
             let share = div(grad, &add(&n, &is(&n, &number(0)?)?)?)?;

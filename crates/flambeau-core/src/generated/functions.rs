@@ -270,15 +270,17 @@ pub fn arctan(input: &Tensor) -> Tensor {
 /// Angle of the point (`other`, `self`).
 #[doc(alias = "torch.arctan2")]
 #[track_caller]
-pub fn arctan2(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::atan2(input, other))
+pub fn arctan2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::atan2(input, &other))
 }
 
 /// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.arctan2")]
 #[track_caller]
-pub fn arctan2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::atan2_out(input, other, out));
+pub fn arctan2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::atan2_out(input, &other, out));
 }
 
 /// Arc tangent. Into `out`, which is resized where its shape differs.
@@ -404,15 +406,17 @@ pub fn atan(input: &Tensor) -> Tensor {
 /// Angle of the point (`other`, `self`).
 #[doc(alias = "torch.atan2")]
 #[track_caller]
-pub fn atan2(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::atan2(input, other))
+pub fn atan2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::atan2(input, &other))
 }
 
 /// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.atan2")]
 #[track_caller]
-pub fn atan2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::atan2_out(input, other, out));
+pub fn atan2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::atan2_out(input, &other, out));
 }
 
 /// Arc tangent. Into `out`, which is resized where its shape differs.
@@ -439,37 +443,33 @@ pub fn atanh_out(input: &Tensor, out: &mut Tensor) {
 /// Bits that both have; logical for bools.
 #[doc(alias = "torch.bitwise_and")]
 #[track_caller]
-pub fn bitwise_and(input: impl Operand, other: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn bitwise_and(input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
-    expect(ops::bitwise_and(&input, &other))
+    expect(ops::bitwise_and(input, &other))
 }
 
 /// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_and")]
 #[track_caller]
-pub fn bitwise_and_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
-    let input = expect(input.operand());
+pub fn bitwise_and_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
-    expect(ops::bitwise_and_out(&input, &other, out));
+    expect(ops::bitwise_and_out(input, &other, out));
 }
 
 /// Bits shifted to the left by `other`.
 #[doc(alias = "torch.bitwise_left_shift")]
 #[track_caller]
-pub fn bitwise_left_shift(input: impl Operand, other: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn bitwise_left_shift(input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
-    expect(ops::bitwise_left_shift(&input, &other))
+    expect(ops::bitwise_left_shift(input, &other))
 }
 
 /// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_left_shift")]
 #[track_caller]
-pub fn bitwise_left_shift_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
-    let input = expect(input.operand());
+pub fn bitwise_left_shift_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
-    expect(ops::bitwise_left_shift_out(&input, &other, out));
+    expect(ops::bitwise_left_shift_out(input, &other, out));
 }
 
 /// All bits flipped; logical for bools.
@@ -489,55 +489,49 @@ pub fn bitwise_not_out(input: &Tensor, out: &mut Tensor) {
 /// Bits that either has; logical for bools.
 #[doc(alias = "torch.bitwise_or")]
 #[track_caller]
-pub fn bitwise_or(input: impl Operand, other: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn bitwise_or(input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
-    expect(ops::bitwise_or(&input, &other))
+    expect(ops::bitwise_or(input, &other))
 }
 
 /// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_or")]
 #[track_caller]
-pub fn bitwise_or_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
-    let input = expect(input.operand());
+pub fn bitwise_or_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
-    expect(ops::bitwise_or_out(&input, &other, out));
+    expect(ops::bitwise_or_out(input, &other, out));
 }
 
 /// Bits shifted to the right by `other`, keeping the sign.
 #[doc(alias = "torch.bitwise_right_shift")]
 #[track_caller]
-pub fn bitwise_right_shift(input: impl Operand, other: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn bitwise_right_shift(input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
-    expect(ops::bitwise_right_shift(&input, &other))
+    expect(ops::bitwise_right_shift(input, &other))
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_right_shift")]
 #[track_caller]
-pub fn bitwise_right_shift_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
-    let input = expect(input.operand());
+pub fn bitwise_right_shift_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
-    expect(ops::bitwise_right_shift_out(&input, &other, out));
+    expect(ops::bitwise_right_shift_out(input, &other, out));
 }
 
 /// Bits that exactly one has; logical for bools.
 #[doc(alias = "torch.bitwise_xor")]
 #[track_caller]
-pub fn bitwise_xor(input: impl Operand, other: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn bitwise_xor(input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
-    expect(ops::bitwise_xor(&input, &other))
+    expect(ops::bitwise_xor(input, &other))
 }
 
 /// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_xor")]
 #[track_caller]
-pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
-    let input = expect(input.operand());
+pub fn bitwise_xor_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
-    expect(ops::bitwise_xor_out(&input, &other, out));
+    expect(ops::bitwise_xor_out(input, &other, out));
 }
 
 /// Rounds up.
@@ -845,20 +839,6 @@ pub fn diagonal_with(input: &Tensor, o: DiagonalOptions) -> Tensor {
     expect(ops::diagonal(input, o.offset, o.dim1, o.dim2))
 }
 
-/// Derivative of `lgamma`.
-#[doc(alias = "torch.digamma")]
-#[track_caller]
-pub fn digamma(input: &Tensor) -> Tensor {
-    expect(ops::digamma(input))
-}
-
-/// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.digamma")]
-#[track_caller]
-pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::digamma_out(input, out));
-}
-
 /// Divides the input by `other`; integers give floats.
 #[doc(alias = "torch.div")]
 #[track_caller]
@@ -1007,48 +987,6 @@ pub fn equal(input: &Tensor, other: &Tensor) -> bool {
     expect(ops::equal(input, other))
 }
 
-/// Error function.
-#[doc(alias = "torch.erf")]
-#[track_caller]
-pub fn erf(input: &Tensor) -> Tensor {
-    expect(ops::erf(input))
-}
-
-/// Error function. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.erf")]
-#[track_caller]
-pub fn erf_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::erf_out(input, out));
-}
-
-/// Complementary error function, `1 - erf(x)`.
-#[doc(alias = "torch.erfc")]
-#[track_caller]
-pub fn erfc(input: &Tensor) -> Tensor {
-    expect(ops::erfc(input))
-}
-
-/// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.erfc")]
-#[track_caller]
-pub fn erfc_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::erfc_out(input, out));
-}
-
-/// Inverse of the error function.
-#[doc(alias = "torch.erfinv")]
-#[track_caller]
-pub fn erfinv(input: &Tensor) -> Tensor {
-    expect(ops::erfinv(input))
-}
-
-/// Inverse of the error function. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.erfinv")]
-#[track_caller]
-pub fn erfinv_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::erfinv_out(input, out));
-}
-
 /// Exponential.
 #[doc(alias = "torch.exp")]
 #[track_caller]
@@ -1123,19 +1061,17 @@ pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
 /// The input to the power `exponent`, computed in float64 or complex128.
 #[doc(alias = "torch.float_power")]
 #[track_caller]
-pub fn float_power(input: impl Operand, exponent: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn float_power(input: &Tensor, exponent: impl Operand) -> Tensor {
     let exponent = expect(exponent.operand());
-    expect(ops::float_power(&input, &exponent))
+    expect(ops::float_power(input, &exponent))
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.float_power")]
 #[track_caller]
-pub fn float_power_out(input: impl Operand, exponent: impl Operand, out: &mut Tensor) {
-    let input = expect(input.operand());
+pub fn float_power_out(input: &Tensor, exponent: impl Operand, out: &mut Tensor) {
     let exponent = expect(exponent.operand());
-    expect(ops::float_power_out(&input, &exponent, out));
+    expect(ops::float_power_out(input, &exponent, out));
 }
 
 /// Rounds down.
@@ -1171,29 +1107,33 @@ pub fn floor_out(input: &Tensor, out: &mut Tensor) {
 /// The larger of both; NaN only if both are.
 #[doc(alias = "torch.fmax")]
 #[track_caller]
-pub fn fmax(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::fmax(input, other))
+pub fn fmax(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::fmax(input, &other))
 }
 
 /// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.fmax")]
 #[track_caller]
-pub fn fmax_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::fmax_out(input, other, out));
+pub fn fmax_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::fmax_out(input, &other, out));
 }
 
 /// The smaller of both; NaN only if both are.
 #[doc(alias = "torch.fmin")]
 #[track_caller]
-pub fn fmin(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::fmin(input, other))
+pub fn fmin(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::fmin(input, &other))
 }
 
 /// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.fmin")]
 #[track_caller]
-pub fn fmin_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::fmin_out(input, other, out));
+pub fn fmin_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::fmin_out(input, &other, out));
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`.
@@ -1272,20 +1212,6 @@ pub fn full_with(
     ))
 }
 
-/// Greatest common divisor.
-#[doc(alias = "torch.gcd")]
-#[track_caller]
-pub fn gcd(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::gcd(input, other))
-}
-
-/// Greatest common divisor. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.gcd")]
-#[track_caller]
-pub fn gcd_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::gcd_out(input, other, out));
-}
-
 /// Whether elements are larger than those of `other` or equal.
 #[doc(alias = "torch.ge")]
 #[track_caller]
@@ -1353,71 +1279,33 @@ pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// 0 where the input is below 0, 1 where above, `values` at 0.
 #[doc(alias = "torch.heaviside")]
 #[track_caller]
-pub fn heaviside(input: &Tensor, values: &Tensor) -> Tensor {
-    expect(ops::heaviside(input, values))
+pub fn heaviside(input: &Tensor, values: impl Operand) -> Tensor {
+    let values = expect(values.operand());
+    expect(ops::heaviside(input, &values))
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.heaviside")]
 #[track_caller]
-pub fn heaviside_out(input: &Tensor, values: &Tensor, out: &mut Tensor) {
-    expect(ops::heaviside_out(input, values, out));
+pub fn heaviside_out(input: &Tensor, values: impl Operand, out: &mut Tensor) {
+    let values = expect(values.operand());
+    expect(ops::heaviside_out(input, &values, out));
 }
 
 /// `sqrt(self^2 + other^2)` without overflow.
 #[doc(alias = "torch.hypot")]
 #[track_caller]
-pub fn hypot(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::hypot(input, other))
+pub fn hypot(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::hypot(input, &other))
 }
 
 /// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.hypot")]
 #[track_caller]
-pub fn hypot_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::hypot_out(input, other, out));
-}
-
-/// Modified Bessel function of the first kind, order 0.
-#[doc(alias = "torch.i0")]
-#[track_caller]
-pub fn i0(input: &Tensor) -> Tensor {
-    expect(ops::i0(input))
-}
-
-/// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.i0")]
-#[track_caller]
-pub fn i0_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::i0_out(input, out));
-}
-
-/// Regularised lower incomplete gamma function of shape `self`.
-#[doc(alias = "torch.igamma")]
-#[track_caller]
-pub fn igamma(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::igamma(input, other))
-}
-
-/// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.igamma")]
-#[track_caller]
-pub fn igamma_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::igamma_out(input, other, out));
-}
-
-/// Regularised upper incomplete gamma function of shape `self`.
-#[doc(alias = "torch.igammac")]
-#[track_caller]
-pub fn igammac(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::igammac(input, other))
-}
-
-/// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.igammac")]
-#[track_caller]
-pub fn igammac_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::igammac_out(input, other, out));
+pub fn hypot_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::hypot_out(input, &other, out));
 }
 
 /// Imaginary part as a view.
@@ -1498,32 +1386,20 @@ pub fn isreal(input: &Tensor) -> Tensor {
     expect(ops::isreal(input))
 }
 
-/// Least common multiple.
-#[doc(alias = "torch.lcm")]
-#[track_caller]
-pub fn lcm(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::lcm(input, other))
-}
-
-/// Least common multiple. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.lcm")]
-#[track_caller]
-pub fn lcm_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::lcm_out(input, other, out));
-}
-
 /// `self * 2^other`.
 #[doc(alias = "torch.ldexp")]
 #[track_caller]
-pub fn ldexp(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::ldexp(input, other))
+pub fn ldexp(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ldexp(input, &other))
 }
 
 /// `self * 2^other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.ldexp")]
 #[track_caller]
-pub fn ldexp_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::ldexp_out(input, other, out));
+pub fn ldexp_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ldexp_out(input, &other, out));
 }
 
 /// Whether elements are smaller than those of `other` or equal.
@@ -1602,20 +1478,6 @@ pub fn less_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::lt_out(input, &other, out));
 }
 
-/// Logarithm of the absolute value of the gamma function.
-#[doc(alias = "torch.lgamma")]
-#[track_caller]
-pub fn lgamma(input: &Tensor) -> Tensor {
-    expect(ops::lgamma(input))
-}
-
-/// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.lgamma")]
-#[track_caller]
-pub fn lgamma_out(input: &Tensor, out: &mut Tensor) {
-    expect(ops::lgamma_out(input, out));
-}
-
 /// Natural logarithm.
 #[doc(alias = "torch.log")]
 #[track_caller]
@@ -1675,43 +1537,49 @@ pub fn log_out(input: &Tensor, out: &mut Tensor) {
 /// `log(exp(self) + exp(other))` without overflow.
 #[doc(alias = "torch.logaddexp")]
 #[track_caller]
-pub fn logaddexp(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::logaddexp(input, other))
+pub fn logaddexp(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logaddexp(input, &other))
 }
 
 /// `log2(2^self + 2^other)` without overflow.
 #[doc(alias = "torch.logaddexp2")]
 #[track_caller]
-pub fn logaddexp2(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::logaddexp2(input, other))
+pub fn logaddexp2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logaddexp2(input, &other))
 }
 
 /// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logaddexp2")]
 #[track_caller]
-pub fn logaddexp2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::logaddexp2_out(input, other, out));
+pub fn logaddexp2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logaddexp2_out(input, &other, out));
 }
 
 /// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logaddexp")]
 #[track_caller]
-pub fn logaddexp_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::logaddexp_out(input, other, out));
+pub fn logaddexp_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logaddexp_out(input, &other, out));
 }
 
 /// Whether both elements are non-zero.
 #[doc(alias = "torch.logical_and")]
 #[track_caller]
-pub fn logical_and(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::logical_and(input, other))
+pub fn logical_and(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_and(input, &other))
 }
 
 /// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_and")]
 #[track_caller]
-pub fn logical_and_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::logical_and_out(input, other, out));
+pub fn logical_and_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_and_out(input, &other, out));
 }
 
 /// Whether elements are zero.
@@ -1731,59 +1599,33 @@ pub fn logical_not_out(input: &Tensor, out: &mut Tensor) {
 /// Whether either element is non-zero.
 #[doc(alias = "torch.logical_or")]
 #[track_caller]
-pub fn logical_or(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::logical_or(input, other))
+pub fn logical_or(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_or(input, &other))
 }
 
 /// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_or")]
 #[track_caller]
-pub fn logical_or_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::logical_or_out(input, other, out));
+pub fn logical_or_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_or_out(input, &other, out));
 }
 
 /// Whether exactly one element is non-zero.
 #[doc(alias = "torch.logical_xor")]
 #[track_caller]
-pub fn logical_xor(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::logical_xor(input, other))
+pub fn logical_xor(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_xor(input, &other))
 }
 
 /// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_xor")]
 #[track_caller]
-pub fn logical_xor_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::logical_xor_out(input, other, out));
-}
-
-/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
-#[doc(alias = "torch.logit")]
-#[track_caller]
-pub fn logit(input: &Tensor, eps: f64) -> Tensor {
-    expect(ops::logit(input, Some(eps)))
-}
-
-/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.logit")]
-#[track_caller]
-pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
-    expect(ops::logit_out(input, Some(eps), out));
-}
-
-/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn logit_out_with(input: &Tensor, o: LogitOptions, out: &mut Tensor) {
-    expect(ops::logit_out(input, o.eps, out));
-}
-
-/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
-    expect(ops::logit(input, o.eps))
+pub fn logical_xor_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_xor_out(input, &other, out));
 }
 
 /// Whether elements are smaller than those of `other`.
@@ -1835,29 +1677,33 @@ pub fn max_dim_with(input: &Tensor, dim: i64, o: MaxDimOptions) -> MaxResult {
 /// The larger of both, element by element; NaN if either is.
 #[doc(alias = "torch.maximum")]
 #[track_caller]
-pub fn maximum(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::maximum(input, other))
+pub fn maximum(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::maximum(input, &other))
 }
 
 /// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.maximum")]
 #[track_caller]
-pub fn maximum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::maximum_out(input, other, out));
+pub fn maximum_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::maximum_out(input, &other, out));
 }
 
 /// The smaller of both, element by element; NaN if either is.
 #[doc(alias = "torch.minimum")]
 #[track_caller]
-pub fn minimum(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::minimum(input, other))
+pub fn minimum(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::minimum(input, &other))
 }
 
 /// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.minimum")]
 #[track_caller]
-pub fn minimum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::minimum_out(input, other, out));
+pub fn minimum_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::minimum_out(input, &other, out));
 }
 
 /// Multiplies the input by `other`.
@@ -1890,20 +1736,6 @@ pub fn multiply(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn multiply_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::mul_out(input, &other, out));
-}
-
-/// Multivariate log-gamma function with dimension `p`.
-#[doc(alias = "torch.mvlgamma")]
-#[track_caller]
-pub fn mvlgamma(input: &Tensor, p: i64) -> Tensor {
-    expect(ops::mvlgamma(input, p))
-}
-
-/// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.mvlgamma")]
-#[track_caller]
-pub fn mvlgamma_out(input: &Tensor, p: i64, out: &mut Tensor) {
-    expect(ops::mvlgamma_out(input, p, out));
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
@@ -1990,15 +1822,17 @@ pub fn negative_out(input: &Tensor, out: &mut Tensor) {
 /// The next float after the input towards `other`.
 #[doc(alias = "torch.nextafter")]
 #[track_caller]
-pub fn nextafter(input: &Tensor, other: &Tensor) -> Tensor {
-    expect(ops::nextafter(input, other))
+pub fn nextafter(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::nextafter(input, &other))
 }
 
 /// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nextafter")]
 #[track_caller]
-pub fn nextafter_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
-    expect(ops::nextafter_out(input, other, out));
+pub fn nextafter_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::nextafter_out(input, &other, out));
 }
 
 /// Whether elements differ.
@@ -2070,20 +1904,6 @@ pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) {
     expect(ops::polar_out(abs, angle, out));
 }
 
-/// The `n`th derivative of `digamma`.
-#[doc(alias = "torch.polygamma")]
-#[track_caller]
-pub fn polygamma(n: i64, input: &Tensor) -> Tensor {
-    expect(ops::polygamma(n, input))
-}
-
-/// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.polygamma")]
-#[track_caller]
-pub fn polygamma_out(n: i64, input: &Tensor, out: &mut Tensor) {
-    expect(ops::polygamma_out(n, input, out));
-}
-
 /// The input itself; booleans are refused.
 #[doc(alias = "torch.positive")]
 #[track_caller]
@@ -2094,19 +1914,17 @@ pub fn positive(input: &Tensor) -> Tensor {
 /// The input to the power `exponent`.
 #[doc(alias = "torch.pow")]
 #[track_caller]
-pub fn pow(input: impl Operand, exponent: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn pow(input: &Tensor, exponent: impl Operand) -> Tensor {
     let exponent = expect(exponent.operand());
-    expect(ops::pow(&input, &exponent))
+    expect(ops::pow(input, &exponent))
 }
 
 /// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.pow")]
 #[track_caller]
-pub fn pow_out(input: impl Operand, exponent: impl Operand, out: &mut Tensor) {
-    let input = expect(input.operand());
+pub fn pow_out(input: &Tensor, exponent: impl Operand, out: &mut Tensor) {
     let exponent = expect(exponent.operand());
-    expect(ops::pow_out(&input, &exponent, out));
+    expect(ops::pow_out(input, &exponent, out));
 }
 
 /// Radians to degrees.
@@ -2687,28 +2505,25 @@ pub fn view_as_real(input: &Tensor) -> Tensor {
 /// Elements of the input where `condition` holds, of `other` elsewhere.
 #[doc(alias = "torch.where")]
 #[track_caller]
-pub fn where_(condition: &Tensor, input: impl Operand, other: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn where_(condition: &Tensor, input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
-    expect(ops::where_(condition, &input, &other))
+    expect(ops::where_(condition, input, &other))
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.where")]
 #[track_caller]
-pub fn where_out(condition: &Tensor, input: impl Operand, other: impl Operand, out: &mut Tensor) {
-    let input = expect(input.operand());
+pub fn where_out(condition: &Tensor, input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
-    expect(ops::where_out(condition, &input, &other, out));
+    expect(ops::where_out(condition, input, &other, out));
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN.
 #[doc(alias = "torch.xlogy")]
 #[track_caller]
-pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
-    let input = expect(input.operand());
+pub fn xlogy(input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
-    expect(ops::xlogy(&input, &other))
+    expect(ops::xlogy(input, &other))
 }
 
 /// Sets every element to zero.

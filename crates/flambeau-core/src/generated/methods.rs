@@ -266,15 +266,17 @@ impl Tensor {
     /// Angle of the point (`other`, `self`).
     #[doc(alias = "torch.Tensor.arctan2")]
     #[track_caller]
-    pub fn arctan2(&self, other: &Tensor) -> Tensor {
-        expect(ops::atan2(self, other))
+    pub fn arctan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
     }
 
     /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.arctan2_")]
     #[track_caller]
-    pub fn arctan2_(&self, other: &Tensor) -> &Self {
-        expect(ops::atan2_(self, other));
+    pub fn arctan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
         self
     }
 
@@ -378,15 +380,17 @@ impl Tensor {
     /// Angle of the point (`other`, `self`).
     #[doc(alias = "torch.Tensor.atan2")]
     #[track_caller]
-    pub fn atan2(&self, other: &Tensor) -> Tensor {
-        expect(ops::atan2(self, other))
+    pub fn atan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
     }
 
     /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.atan2_")]
     #[track_caller]
-    pub fn atan2_(&self, other: &Tensor) -> &Self {
-        expect(ops::atan2_(self, other));
+    pub fn atan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
         self
     }
 
@@ -854,21 +858,6 @@ impl Tensor {
         expect(ops::diagonal(self, o.offset, o.dim1, o.dim2))
     }
 
-    /// Derivative of `lgamma`.
-    #[doc(alias = "torch.Tensor.digamma")]
-    #[track_caller]
-    pub fn digamma(&self) -> Tensor {
-        expect(ops::digamma(self))
-    }
-
-    /// Derivative of `lgamma`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.digamma_")]
-    #[track_caller]
-    pub fn digamma_(&self) -> &Self {
-        expect(ops::digamma_(self));
-        self
-    }
-
     /// Divides the input by `other`; integers give floats.
     #[doc(alias = "torch.Tensor.div")]
     #[track_caller]
@@ -959,51 +948,6 @@ impl Tensor {
     #[track_caller]
     pub fn equal(&self, other: &Tensor) -> bool {
         expect(ops::equal(self, other))
-    }
-
-    /// Error function.
-    #[doc(alias = "torch.Tensor.erf")]
-    #[track_caller]
-    pub fn erf(&self) -> Tensor {
-        expect(ops::erf(self))
-    }
-
-    /// Error function. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.erf_")]
-    #[track_caller]
-    pub fn erf_(&self) -> &Self {
-        expect(ops::erf_(self));
-        self
-    }
-
-    /// Complementary error function, `1 - erf(x)`.
-    #[doc(alias = "torch.Tensor.erfc")]
-    #[track_caller]
-    pub fn erfc(&self) -> Tensor {
-        expect(ops::erfc(self))
-    }
-
-    /// Complementary error function, `1 - erf(x)`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.erfc_")]
-    #[track_caller]
-    pub fn erfc_(&self) -> &Self {
-        expect(ops::erfc_(self));
-        self
-    }
-
-    /// Inverse of the error function.
-    #[doc(alias = "torch.Tensor.erfinv")]
-    #[track_caller]
-    pub fn erfinv(&self) -> Tensor {
-        expect(ops::erfinv(self))
-    }
-
-    /// Inverse of the error function. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.erfinv_")]
-    #[track_caller]
-    pub fn erfinv_(&self) -> &Self {
-        expect(ops::erfinv_(self));
-        self
     }
 
     /// Exponential.
@@ -1120,15 +1064,6 @@ impl Tensor {
         expect(ops::float_power(self, &exponent))
     }
 
-    /// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.float_power_")]
-    #[track_caller]
-    pub fn float_power_(&self, exponent: impl Operand) -> &Self {
-        let exponent = expect(exponent.operand());
-        expect(ops::float_power_(self, &exponent));
-        self
-    }
-
     /// Rounds down.
     #[doc(alias = "torch.Tensor.floor")]
     #[track_caller]
@@ -1164,15 +1099,17 @@ impl Tensor {
     /// The larger of both; NaN only if both are.
     #[doc(alias = "torch.Tensor.fmax")]
     #[track_caller]
-    pub fn fmax(&self, other: &Tensor) -> Tensor {
-        expect(ops::fmax(self, other))
+    pub fn fmax(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmax(self, &other))
     }
 
     /// The smaller of both; NaN only if both are.
     #[doc(alias = "torch.Tensor.fmin")]
     #[track_caller]
-    pub fn fmin(&self, other: &Tensor) -> Tensor {
-        expect(ops::fmin(self, other))
+    pub fn fmin(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmin(self, &other))
     }
 
     /// Remainder with the sign of the dividend, as C's `fmod`.
@@ -1204,21 +1141,6 @@ impl Tensor {
     #[track_caller]
     pub fn frac_(&self) -> &Self {
         expect(ops::frac_(self));
-        self
-    }
-
-    /// Greatest common divisor.
-    #[doc(alias = "torch.Tensor.gcd")]
-    #[track_caller]
-    pub fn gcd(&self, other: &Tensor) -> Tensor {
-        expect(ops::gcd(self, other))
-    }
-
-    /// Greatest common divisor. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.gcd_")]
-    #[track_caller]
-    pub fn gcd_(&self, other: &Tensor) -> &Self {
-        expect(ops::gcd_(self, other));
         self
     }
 
@@ -1293,75 +1215,34 @@ impl Tensor {
     /// 0 where the input is below 0, 1 where above, `values` at 0.
     #[doc(alias = "torch.Tensor.heaviside")]
     #[track_caller]
-    pub fn heaviside(&self, values: &Tensor) -> Tensor {
-        expect(ops::heaviside(self, values))
+    pub fn heaviside(&self, values: impl Operand) -> Tensor {
+        let values = expect(values.operand());
+        expect(ops::heaviside(self, &values))
     }
 
     /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.heaviside_")]
     #[track_caller]
-    pub fn heaviside_(&self, values: &Tensor) -> &Self {
-        expect(ops::heaviside_(self, values));
+    pub fn heaviside_(&self, values: impl Operand) -> &Self {
+        let values = expect(values.operand());
+        expect(ops::heaviside_(self, &values));
         self
     }
 
     /// `sqrt(self^2 + other^2)` without overflow.
     #[doc(alias = "torch.Tensor.hypot")]
     #[track_caller]
-    pub fn hypot(&self, other: &Tensor) -> Tensor {
-        expect(ops::hypot(self, other))
+    pub fn hypot(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::hypot(self, &other))
     }
 
     /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.hypot_")]
     #[track_caller]
-    pub fn hypot_(&self, other: &Tensor) -> &Self {
-        expect(ops::hypot_(self, other));
-        self
-    }
-
-    /// Modified Bessel function of the first kind, order 0.
-    #[doc(alias = "torch.Tensor.i0")]
-    #[track_caller]
-    pub fn i0(&self) -> Tensor {
-        expect(ops::i0(self))
-    }
-
-    /// Modified Bessel function of the first kind, order 0. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.i0_")]
-    #[track_caller]
-    pub fn i0_(&self) -> &Self {
-        expect(ops::i0_(self));
-        self
-    }
-
-    /// Regularised lower incomplete gamma function of shape `self`.
-    #[doc(alias = "torch.Tensor.igamma")]
-    #[track_caller]
-    pub fn igamma(&self, other: &Tensor) -> Tensor {
-        expect(ops::igamma(self, other))
-    }
-
-    /// Regularised lower incomplete gamma function of shape `self`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.igamma_")]
-    #[track_caller]
-    pub fn igamma_(&self, other: &Tensor) -> &Self {
-        expect(ops::igamma_(self, other));
-        self
-    }
-
-    /// Regularised upper incomplete gamma function of shape `self`.
-    #[doc(alias = "torch.Tensor.igammac")]
-    #[track_caller]
-    pub fn igammac(&self, other: &Tensor) -> Tensor {
-        expect(ops::igammac(self, other))
-    }
-
-    /// Regularised upper incomplete gamma function of shape `self`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.igammac_")]
-    #[track_caller]
-    pub fn igammac_(&self, other: &Tensor) -> &Self {
-        expect(ops::igammac_(self, other));
+    pub fn hypot_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::hypot_(self, &other));
         self
     }
 
@@ -1429,33 +1310,20 @@ impl Tensor {
         expect(ops::isreal(self))
     }
 
-    /// Least common multiple.
-    #[doc(alias = "torch.Tensor.lcm")]
-    #[track_caller]
-    pub fn lcm(&self, other: &Tensor) -> Tensor {
-        expect(ops::lcm(self, other))
-    }
-
-    /// Least common multiple. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.lcm_")]
-    #[track_caller]
-    pub fn lcm_(&self, other: &Tensor) -> &Self {
-        expect(ops::lcm_(self, other));
-        self
-    }
-
     /// `self * 2^other`.
     #[doc(alias = "torch.Tensor.ldexp")]
     #[track_caller]
-    pub fn ldexp(&self, other: &Tensor) -> Tensor {
-        expect(ops::ldexp(self, other))
+    pub fn ldexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ldexp(self, &other))
     }
 
     /// `self * 2^other`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.ldexp_")]
     #[track_caller]
-    pub fn ldexp_(&self, other: &Tensor) -> &Self {
-        expect(ops::ldexp_(self, other));
+    pub fn ldexp_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ldexp_(self, &other));
         self
     }
 
@@ -1540,21 +1408,6 @@ impl Tensor {
         self
     }
 
-    /// Logarithm of the absolute value of the gamma function.
-    #[doc(alias = "torch.Tensor.lgamma")]
-    #[track_caller]
-    pub fn lgamma(&self) -> Tensor {
-        expect(ops::lgamma(self))
-    }
-
-    /// Logarithm of the absolute value of the gamma function. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.lgamma_")]
-    #[track_caller]
-    pub fn lgamma_(&self) -> &Self {
-        expect(ops::lgamma_(self));
-        self
-    }
-
     /// Natural logarithm.
     #[doc(alias = "torch.Tensor.log")]
     #[track_caller]
@@ -1618,29 +1471,33 @@ impl Tensor {
     /// `log(exp(self) + exp(other))` without overflow.
     #[doc(alias = "torch.Tensor.logaddexp")]
     #[track_caller]
-    pub fn logaddexp(&self, other: &Tensor) -> Tensor {
-        expect(ops::logaddexp(self, other))
+    pub fn logaddexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp(self, &other))
     }
 
     /// `log2(2^self + 2^other)` without overflow.
     #[doc(alias = "torch.Tensor.logaddexp2")]
     #[track_caller]
-    pub fn logaddexp2(&self, other: &Tensor) -> Tensor {
-        expect(ops::logaddexp2(self, other))
+    pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp2(self, &other))
     }
 
     /// Whether both elements are non-zero.
     #[doc(alias = "torch.Tensor.logical_and")]
     #[track_caller]
-    pub fn logical_and(&self, other: &Tensor) -> Tensor {
-        expect(ops::logical_and(self, other))
+    pub fn logical_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_and(self, &other))
     }
 
     /// Whether both elements are non-zero. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.logical_and_")]
     #[track_caller]
-    pub fn logical_and_(&self, other: &Tensor) -> &Self {
-        expect(ops::logical_and_(self, other));
+    pub fn logical_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_and_(self, &other));
         self
     }
 
@@ -1662,62 +1519,34 @@ impl Tensor {
     /// Whether either element is non-zero.
     #[doc(alias = "torch.Tensor.logical_or")]
     #[track_caller]
-    pub fn logical_or(&self, other: &Tensor) -> Tensor {
-        expect(ops::logical_or(self, other))
+    pub fn logical_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_or(self, &other))
     }
 
     /// Whether either element is non-zero. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.logical_or_")]
     #[track_caller]
-    pub fn logical_or_(&self, other: &Tensor) -> &Self {
-        expect(ops::logical_or_(self, other));
+    pub fn logical_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_or_(self, &other));
         self
     }
 
     /// Whether exactly one element is non-zero.
     #[doc(alias = "torch.Tensor.logical_xor")]
     #[track_caller]
-    pub fn logical_xor(&self, other: &Tensor) -> Tensor {
-        expect(ops::logical_xor(self, other))
+    pub fn logical_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_xor(self, &other))
     }
 
     /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.logical_xor_")]
     #[track_caller]
-    pub fn logical_xor_(&self, other: &Tensor) -> &Self {
-        expect(ops::logical_xor_(self, other));
-        self
-    }
-
-    /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
-    #[doc(alias = "torch.Tensor.logit")]
-    #[track_caller]
-    pub fn logit(&self, eps: f64) -> Tensor {
-        expect(ops::logit(self, Some(eps)))
-    }
-
-    /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.logit_")]
-    #[track_caller]
-    pub fn logit_(&self, eps: f64) -> &Self {
-        expect(ops::logit_(self, Some(eps)));
-        self
-    }
-
-    /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn logit_with(&self, o: LogitOptions) -> Tensor {
-        expect(ops::logit(self, o.eps))
-    }
-
-    /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
-    ///
-    /// With all keyword arguments.
-    #[track_caller]
-    pub fn logit_with_(&self, o: LogitOptions) -> &Self {
-        expect(ops::logit_(self, o.eps));
+    pub fn logical_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_xor_(self, &other));
         self
     }
 
@@ -1756,15 +1585,17 @@ impl Tensor {
     /// The larger of both, element by element; NaN if either is.
     #[doc(alias = "torch.Tensor.maximum")]
     #[track_caller]
-    pub fn maximum(&self, other: &Tensor) -> Tensor {
-        expect(ops::maximum(self, other))
+    pub fn maximum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::maximum(self, &other))
     }
 
     /// The smaller of both, element by element; NaN if either is.
     #[doc(alias = "torch.Tensor.minimum")]
     #[track_caller]
-    pub fn minimum(&self, other: &Tensor) -> Tensor {
-        expect(ops::minimum(self, other))
+    pub fn minimum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::minimum(self, &other))
     }
 
     /// Multiplies the input by `other`.
@@ -1798,21 +1629,6 @@ impl Tensor {
     pub fn multiply_(&self, other: impl Operand) -> &Self {
         let other = expect(other.operand());
         expect(ops::mul_(self, &other));
-        self
-    }
-
-    /// Multivariate log-gamma function with dimension `p`.
-    #[doc(alias = "torch.Tensor.mvlgamma")]
-    #[track_caller]
-    pub fn mvlgamma(&self, p: i64) -> Tensor {
-        expect(ops::mvlgamma(self, p))
-    }
-
-    /// Multivariate log-gamma function with dimension `p`. In place: the first tensor takes the result.
-    #[doc(alias = "torch.Tensor.mvlgamma_")]
-    #[track_caller]
-    pub fn mvlgamma_(&self, p: i64) -> &Self {
-        expect(ops::mvlgamma_(self, p));
         self
     }
 
@@ -1905,15 +1721,17 @@ impl Tensor {
     /// The next float after the input towards `other`.
     #[doc(alias = "torch.Tensor.nextafter")]
     #[track_caller]
-    pub fn nextafter(&self, other: &Tensor) -> Tensor {
-        expect(ops::nextafter(self, other))
+    pub fn nextafter(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::nextafter(self, &other))
     }
 
     /// The next float after the input towards `other`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.nextafter_")]
     #[track_caller]
-    pub fn nextafter_(&self, other: &Tensor) -> &Self {
-        expect(ops::nextafter_(self, other));
+    pub fn nextafter_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::nextafter_(self, &other));
         self
     }
 
@@ -1939,13 +1757,6 @@ impl Tensor {
     #[track_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Tensor {
         expect(ops::permute(self, &dims.into_dims()))
-    }
-
-    /// The `n`th derivative of `digamma`.
-    #[doc(alias = "torch.Tensor.polygamma")]
-    #[track_caller]
-    pub fn polygamma(&self, n: i64) -> Tensor {
-        expect(ops::polygamma(n, self))
     }
 
     /// The input itself; booleans are refused.

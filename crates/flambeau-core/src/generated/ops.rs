@@ -3,11 +3,12 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{comparison, copy, creation, pointwise, prelude::*, reduction, special_ops, unary, views};
+use super::{comparison, copy, creation, pointwise, prelude::*, reduction, unary, views};
 
 /// Whether elements are equal.
 #[doc(alias = "torch.eq")]
 #[doc(alias = "torch.Tensor.eq")]
+#[doc(alias = "torch.Tensor.__eq__")]
 pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::EQ.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -29,6 +30,7 @@ pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.ne")]
 #[doc(alias = "torch.not_equal")]
 #[doc(alias = "torch.Tensor.not_equal")]
+#[doc(alias = "torch.Tensor.__ne__")]
 pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::NE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -52,6 +54,7 @@ pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.lt")]
 #[doc(alias = "torch.less")]
 #[doc(alias = "torch.Tensor.less")]
+#[doc(alias = "torch.Tensor.__lt__")]
 pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::LT.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -75,6 +78,7 @@ pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.le")]
 #[doc(alias = "torch.less_equal")]
 #[doc(alias = "torch.Tensor.less_equal")]
+#[doc(alias = "torch.Tensor.__le__")]
 pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::LE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -98,6 +102,7 @@ pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.gt")]
 #[doc(alias = "torch.greater")]
 #[doc(alias = "torch.Tensor.greater")]
+#[doc(alias = "torch.Tensor.__gt__")]
 pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::GT.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -121,6 +126,7 @@ pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.ge")]
 #[doc(alias = "torch.greater_equal")]
 #[doc(alias = "torch.Tensor.greater_equal")]
+#[doc(alias = "torch.Tensor.__ge__")]
 pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::GE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -218,12 +224,15 @@ pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Bits that both have; logical for bools.
 #[doc(alias = "torch.bitwise_and")]
 #[doc(alias = "torch.Tensor.bitwise_and")]
+#[doc(alias = "torch.Tensor.__and__")]
+#[doc(alias = "torch.Tensor.__rand__")]
 pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_AND.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that both have; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_and_")]
+#[doc(alias = "torch.Tensor.__iand__")]
 pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -237,12 +246,15 @@ pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 /// Bits that either has; logical for bools.
 #[doc(alias = "torch.bitwise_or")]
 #[doc(alias = "torch.Tensor.bitwise_or")]
+#[doc(alias = "torch.Tensor.__or__")]
+#[doc(alias = "torch.Tensor.__ror__")]
 pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_OR.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that either has; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_or_")]
+#[doc(alias = "torch.Tensor.__ior__")]
 pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -256,12 +268,15 @@ pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 /// Bits that exactly one has; logical for bools.
 #[doc(alias = "torch.bitwise_xor")]
 #[doc(alias = "torch.Tensor.bitwise_xor")]
+#[doc(alias = "torch.Tensor.__xor__")]
+#[doc(alias = "torch.Tensor.__rxor__")]
 pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_XOR.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_xor_")]
+#[doc(alias = "torch.Tensor.__ixor__")]
 pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -275,6 +290,7 @@ pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 /// All bits flipped; logical for bools.
 #[doc(alias = "torch.bitwise_not")]
 #[doc(alias = "torch.Tensor.bitwise_not")]
+#[doc(alias = "torch.Tensor.__invert__")]
 pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_NOT.get(self_.key_set())?)(self_)
 }
@@ -294,12 +310,14 @@ pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Bits shifted to the left by `other`.
 #[doc(alias = "torch.bitwise_left_shift")]
 #[doc(alias = "torch.Tensor.bitwise_left_shift")]
+#[doc(alias = "torch.Tensor.__lshift__")]
 pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_LEFT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
+#[doc(alias = "torch.Tensor.__ilshift__")]
 pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_LEFT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -315,12 +333,14 @@ pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) 
 /// Bits shifted to the right by `other`, keeping the sign.
 #[doc(alias = "torch.bitwise_right_shift")]
 #[doc(alias = "torch.Tensor.bitwise_right_shift")]
+#[doc(alias = "torch.Tensor.__rshift__")]
 pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_RIGHT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
+#[doc(alias = "torch.Tensor.__irshift__")]
 pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_RIGHT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -668,6 +688,8 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.add")]
 #[doc(alias = "torch.Tensor.add")]
+#[doc(alias = "torch.Tensor.__add__")]
+#[doc(alias = "torch.Tensor.__radd__")]
 pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -678,6 +700,7 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 ///
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.Tensor.add_")]
+#[doc(alias = "torch.Tensor.__iadd__")]
 pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -699,6 +722,7 @@ pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 #[doc(alias = "torch.Tensor.sub")]
 #[doc(alias = "torch.subtract")]
 #[doc(alias = "torch.Tensor.subtract")]
+#[doc(alias = "torch.Tensor.__sub__")]
 pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::SUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -708,6 +732,7 @@ pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.Tensor.sub_")]
 #[doc(alias = "torch.Tensor.subtract_")]
+#[doc(alias = "torch.Tensor.__isub__")]
 pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::SUB_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -725,6 +750,7 @@ pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 ///
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.rsub")]
+#[doc(alias = "torch.Tensor.__rsub__")]
 pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -734,6 +760,8 @@ pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.mul")]
 #[doc(alias = "torch.multiply")]
 #[doc(alias = "torch.Tensor.multiply")]
+#[doc(alias = "torch.Tensor.__mul__")]
+#[doc(alias = "torch.Tensor.__rmul__")]
 pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::MUL.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -741,6 +769,7 @@ pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Multiplies the input by `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.mul_")]
 #[doc(alias = "torch.Tensor.multiply_")]
+#[doc(alias = "torch.Tensor.__imul__")]
 pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::MUL_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -759,6 +788,8 @@ pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.divide")]
 #[doc(alias = "torch.true_divide")]
 #[doc(alias = "torch.Tensor.true_divide")]
+#[doc(alias = "torch.Tensor.__truediv__")]
+#[doc(alias = "torch.Tensor.__div__")]
 pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::DIV.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -767,6 +798,8 @@ pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.div_")]
 #[doc(alias = "torch.Tensor.divide_")]
 #[doc(alias = "torch.Tensor.true_divide_")]
+#[doc(alias = "torch.Tensor.__itruediv__")]
+#[doc(alias = "torch.Tensor.__idiv__")]
 pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::DIV_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -815,12 +848,14 @@ pub fn div_mode_out(
 /// Quotient rounded down, as Python's `//`.
 #[doc(alias = "torch.floor_divide")]
 #[doc(alias = "torch.Tensor.floor_divide")]
+#[doc(alias = "torch.Tensor.__floordiv__")]
 pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::FLOOR_DIVIDE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.floor_divide_")]
+#[doc(alias = "torch.Tensor.__ifloordiv__")]
 pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -834,12 +869,14 @@ pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
 /// Remainder with the sign of the divisor, as Python's `%`.
 #[doc(alias = "torch.remainder")]
 #[doc(alias = "torch.Tensor.remainder")]
+#[doc(alias = "torch.Tensor.__mod__")]
 pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::REMAINDER.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.remainder_")]
+#[doc(alias = "torch.Tensor.__imod__")]
 pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::REMAINDER_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -872,12 +909,14 @@ pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 /// The input to the power `exponent`.
 #[doc(alias = "torch.pow")]
 #[doc(alias = "torch.Tensor.pow")]
+#[doc(alias = "torch.Tensor.__pow__")]
 pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     (pointwise::POW.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
 }
 
 /// The input to the power `exponent`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.pow_")]
+#[doc(alias = "torch.Tensor.__ipow__")]
 pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     (pointwise::POW_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
 }
@@ -893,12 +932,6 @@ pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()
 #[doc(alias = "torch.Tensor.float_power")]
 pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     (pointwise::FLOAT_POWER.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
-}
-
-/// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.float_power_")]
-pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    (pointwise::FLOAT_POWER_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
@@ -1389,44 +1422,6 @@ pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Greatest common divisor.
-#[doc(alias = "torch.gcd")]
-#[doc(alias = "torch.Tensor.gcd")]
-pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::GCD.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Greatest common divisor. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.gcd_")]
-pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    (pointwise::GCD_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Greatest common divisor. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.gcd")]
-pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::GCD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Least common multiple.
-#[doc(alias = "torch.lcm")]
-#[doc(alias = "torch.Tensor.lcm")]
-pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::LCM.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Least common multiple. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.lcm_")]
-pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    (pointwise::LCM_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Least common multiple. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.lcm")]
-pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::LCM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
 ///
 /// Documented defaults: `beta` 1, `threshold` 20.
@@ -1441,6 +1436,31 @@ pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tenso
 #[doc(alias = "torch.nn.functional.softplus")]
 pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
     (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
+}
+
+/// `other / self`.
+#[doc(alias = "torch.Tensor.__rtruediv__")]
+#[doc(alias = "torch.Tensor.__rdiv__")]
+pub fn rtruediv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RTRUEDIV.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `other // self`.
+#[doc(alias = "torch.Tensor.__rfloordiv__")]
+pub fn rfloordiv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RFLOORDIV.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `other % self`.
+#[doc(alias = "torch.Tensor.__rmod__")]
+pub fn rmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RMOD.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `other ** self`.
+#[doc(alias = "torch.Tensor.__rpow__")]
+pub fn rpow(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RPOW.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Sum of all elements, or over dimensions.
@@ -1512,672 +1532,12 @@ pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Ten
     (reduction::ARGMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
-/// Error function.
-#[doc(alias = "torch.erf")]
-#[doc(alias = "torch.Tensor.erf")]
-#[doc(alias = "torch.special.erf")]
-pub fn erf(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::ERF.get(self_.key_set())?)(self_)
-}
-
-/// Error function. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.erf_")]
-pub fn erf_(self_: &Tensor) -> Result<()> {
-    (special_ops::ERF_.get(self_.key_set())?)(self_)
-}
-
-/// Error function. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.erf")]
-#[doc(alias = "torch.special.erf")]
-pub fn erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::ERF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Complementary error function, `1 - erf(x)`.
-#[doc(alias = "torch.erfc")]
-#[doc(alias = "torch.Tensor.erfc")]
-#[doc(alias = "torch.special.erfc")]
-pub fn erfc(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::ERFC.get(self_.key_set())?)(self_)
-}
-
-/// Complementary error function, `1 - erf(x)`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.erfc_")]
-pub fn erfc_(self_: &Tensor) -> Result<()> {
-    (special_ops::ERFC_.get(self_.key_set())?)(self_)
-}
-
-/// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.erfc")]
-#[doc(alias = "torch.special.erfc")]
-pub fn erfc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::ERFC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Inverse of the error function.
-#[doc(alias = "torch.erfinv")]
-#[doc(alias = "torch.Tensor.erfinv")]
-#[doc(alias = "torch.special.erfinv")]
-pub fn erfinv(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::ERFINV.get(self_.key_set())?)(self_)
-}
-
-/// Inverse of the error function. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.erfinv_")]
-pub fn erfinv_(self_: &Tensor) -> Result<()> {
-    (special_ops::ERFINV_.get(self_.key_set())?)(self_)
-}
-
-/// Inverse of the error function. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.erfinv")]
-#[doc(alias = "torch.special.erfinv")]
-pub fn erfinv_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::ERFINV_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Logarithm of the absolute value of the gamma function.
-#[doc(alias = "torch.lgamma")]
-#[doc(alias = "torch.Tensor.lgamma")]
-#[doc(alias = "torch.special.gammaln")]
-pub fn lgamma(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::LGAMMA.get(self_.key_set())?)(self_)
-}
-
-/// Logarithm of the absolute value of the gamma function. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.lgamma_")]
-pub fn lgamma_(self_: &Tensor) -> Result<()> {
-    (special_ops::LGAMMA_.get(self_.key_set())?)(self_)
-}
-
-/// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.lgamma")]
-#[doc(alias = "torch.special.gammaln")]
-pub fn lgamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::LGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Derivative of `lgamma`.
-#[doc(alias = "torch.digamma")]
-#[doc(alias = "torch.Tensor.digamma")]
-#[doc(alias = "torch.special.digamma")]
-#[doc(alias = "torch.special.psi")]
-pub fn digamma(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::DIGAMMA.get(self_.key_set())?)(self_)
-}
-
-/// Derivative of `lgamma`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.digamma_")]
-pub fn digamma_(self_: &Tensor) -> Result<()> {
-    (special_ops::DIGAMMA_.get(self_.key_set())?)(self_)
-}
-
-/// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.digamma")]
-#[doc(alias = "torch.special.digamma")]
-#[doc(alias = "torch.special.psi")]
-pub fn digamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::DIGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// The `n`th derivative of `digamma`.
-#[doc(alias = "torch.polygamma")]
-#[doc(alias = "torch.Tensor.polygamma")]
-#[doc(alias = "torch.special.polygamma")]
-pub fn polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
-    (special_ops::POLYGAMMA.get(self_.key_set())?)(n, self_)
-}
-
-/// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.polygamma")]
-#[doc(alias = "torch.special.polygamma")]
-pub fn polygamma_out(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::POLYGAMMA_OUT.get(self_.key_set() | out.key_set())?)(n, self_, out)
-}
-
-/// Multivariate log-gamma function with dimension `p`.
-#[doc(alias = "torch.mvlgamma")]
-#[doc(alias = "torch.Tensor.mvlgamma")]
-#[doc(alias = "torch.special.multigammaln")]
-pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
-    (special_ops::MVLGAMMA.get(self_.key_set())?)(self_, p)
-}
-
-/// Multivariate log-gamma function with dimension `p`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.mvlgamma_")]
-pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
-    (special_ops::MVLGAMMA_.get(self_.key_set())?)(self_, p)
-}
-
-/// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.mvlgamma")]
-#[doc(alias = "torch.special.multigammaln")]
-pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
-    (special_ops::MVLGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, p, out)
-}
-
-/// Modified Bessel function of the first kind, order 0.
-#[doc(alias = "torch.i0")]
-#[doc(alias = "torch.Tensor.i0")]
-#[doc(alias = "torch.special.i0")]
-pub fn i0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::I0.get(self_.key_set())?)(self_)
-}
-
-/// Modified Bessel function of the first kind, order 0. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.i0_")]
-pub fn i0_(self_: &Tensor) -> Result<()> {
-    (special_ops::I0_.get(self_.key_set())?)(self_)
-}
-
-/// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.i0")]
-#[doc(alias = "torch.special.i0")]
-pub fn i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::I0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Exponentially scaled modified Bessel function of the first kind, order 0.
-#[doc(alias = "torch.special.i0e")]
-pub fn special_i0e(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_I0E.get(self_.key_set())?)(self_)
-}
-
-/// Exponentially scaled modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.i0e")]
-pub fn special_i0e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_I0E_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Modified Bessel function of the first kind, order 1.
-#[doc(alias = "torch.special.i1")]
-pub fn special_i1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_I1.get(self_.key_set())?)(self_)
-}
-
-/// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.i1")]
-pub fn special_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_I1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Exponentially scaled modified Bessel function of the first kind, order 1.
-#[doc(alias = "torch.special.i1e")]
-pub fn special_i1e(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_I1E.get(self_.key_set())?)(self_)
-}
-
-/// Exponentially scaled modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.i1e")]
-pub fn special_i1e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_I1E_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
-///
-/// Documented defaults: `eps` None.
-#[doc(alias = "torch.logit")]
-#[doc(alias = "torch.Tensor.logit")]
-#[doc(alias = "torch.special.logit")]
-pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    (special_ops::LOGIT.get(self_.key_set())?)(self_, eps)
-}
-
-/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
-///
-/// Documented defaults: `eps` None.
-#[doc(alias = "torch.Tensor.logit_")]
-pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    (special_ops::LOGIT_.get(self_.key_set())?)(self_, eps)
-}
-
-/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `eps` None.
-#[doc(alias = "torch.logit")]
-#[doc(alias = "torch.special.logit")]
-pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
-    (special_ops::LOGIT_OUT.get(self_.key_set() | out.key_set())?)(self_, eps, out)
-}
-
-/// `-x log(x)`, 0 at 0 and minus infinity below.
-#[doc(alias = "torch.special.entr")]
-pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_ENTR.get(self_.key_set())?)(self_)
-}
-
-/// `-x log(x)`, 0 at 0 and minus infinity below. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.entr")]
-pub fn special_entr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_ENTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Scaled complementary error function, `exp(x^2) erfc(x)`.
-#[doc(alias = "torch.special.erfcx")]
-pub fn special_erfcx(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_ERFCX.get(self_.key_set())?)(self_)
-}
-
-/// Scaled complementary error function, `exp(x^2) erfc(x)`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.erfcx")]
-pub fn special_erfcx_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_ERFCX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Distribution function of the normal distribution.
-#[doc(alias = "torch.special.ndtr")]
-pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_NDTR.get(self_.key_set())?)(self_)
-}
-
-/// Distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.ndtr")]
-pub fn special_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_NDTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Inverse of the distribution function of the normal distribution.
-#[doc(alias = "torch.special.ndtri")]
-pub fn special_ndtri(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_NDTRI.get(self_.key_set())?)(self_)
-}
-
-/// Inverse of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.ndtri")]
-pub fn special_ndtri_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_NDTRI_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Logarithm of the distribution function of the normal distribution.
-#[doc(alias = "torch.special.log_ndtr")]
-pub fn special_log_ndtr(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_LOG_NDTR.get(self_.key_set())?)(self_)
-}
-
-/// Logarithm of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.log_ndtr")]
-pub fn special_log_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_LOG_NDTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// `x log1p(y)`, 0 where x is 0 unless y is NaN.
-#[doc(alias = "torch.special.xlog1py")]
-pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_XLOG1PY.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `x log1p(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.xlog1py")]
-pub fn special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_XLOG1PY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
-        self_, other, out,
-    )
-}
-
-/// Hurwitz zeta function.
-#[doc(alias = "torch.special.zeta")]
-pub fn special_zeta(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_ZETA.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Hurwitz zeta function. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.zeta")]
-pub fn special_zeta_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_ZETA_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Regularised lower incomplete gamma function of shape `self`.
-#[doc(alias = "torch.igamma")]
-#[doc(alias = "torch.Tensor.igamma")]
-#[doc(alias = "torch.special.gammainc")]
-pub fn igamma(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (special_ops::IGAMMA.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Regularised lower incomplete gamma function of shape `self`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.igamma_")]
-pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    (special_ops::IGAMMA_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.igamma")]
-#[doc(alias = "torch.special.gammainc")]
-pub fn igamma_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::IGAMMA_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Regularised upper incomplete gamma function of shape `self`.
-#[doc(alias = "torch.igammac")]
-#[doc(alias = "torch.Tensor.igammac")]
-#[doc(alias = "torch.special.gammaincc")]
-pub fn igammac(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (special_ops::IGAMMAC.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Regularised upper incomplete gamma function of shape `self`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.igammac_")]
-pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    (special_ops::IGAMMAC_.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.igammac")]
-#[doc(alias = "torch.special.gammaincc")]
-pub fn igammac_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::IGAMMAC_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
-}
-
-/// Bessel function of the first kind, order 0.
-#[doc(alias = "torch.special.bessel_j0")]
-pub fn special_bessel_j0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_BESSEL_J0.get(self_.key_set())?)(self_)
-}
-
-/// Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.bessel_j0")]
-pub fn special_bessel_j0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_BESSEL_J0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Bessel function of the first kind, order 1.
-#[doc(alias = "torch.special.bessel_j1")]
-pub fn special_bessel_j1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_BESSEL_J1.get(self_.key_set())?)(self_)
-}
-
-/// Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.bessel_j1")]
-pub fn special_bessel_j1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_BESSEL_J1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Bessel function of the second kind, order 0.
-#[doc(alias = "torch.special.bessel_y0")]
-pub fn special_bessel_y0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_BESSEL_Y0.get(self_.key_set())?)(self_)
-}
-
-/// Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.bessel_y0")]
-pub fn special_bessel_y0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_BESSEL_Y0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Bessel function of the second kind, order 1.
-#[doc(alias = "torch.special.bessel_y1")]
-pub fn special_bessel_y1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_BESSEL_Y1.get(self_.key_set())?)(self_)
-}
-
-/// Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.bessel_y1")]
-pub fn special_bessel_y1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_BESSEL_Y1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Modified Bessel function of the first kind, order 0.
-#[doc(alias = "torch.special.modified_bessel_i0")]
-pub fn special_modified_bessel_i0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_I0.get(self_.key_set())?)(self_)
-}
-
-/// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.modified_bessel_i0")]
-pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_I0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Modified Bessel function of the first kind, order 1.
-#[doc(alias = "torch.special.modified_bessel_i1")]
-pub fn special_modified_bessel_i1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_I1.get(self_.key_set())?)(self_)
-}
-
-/// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.modified_bessel_i1")]
-pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_I1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Modified Bessel function of the second kind, order 0.
-#[doc(alias = "torch.special.modified_bessel_k0")]
-pub fn special_modified_bessel_k0(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_K0.get(self_.key_set())?)(self_)
-}
-
-/// Modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.modified_bessel_k0")]
-pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_K0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// Modified Bessel function of the second kind, order 1.
-#[doc(alias = "torch.special.modified_bessel_k1")]
-pub fn special_modified_bessel_k1(self_: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_K1.get(self_.key_set())?)(self_)
-}
-
-/// Modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.modified_bessel_k1")]
-pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_MODIFIED_BESSEL_K1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
-}
-
-/// `exp(x)` times the modified Bessel function of the second kind, order 0.
-#[doc(alias = "torch.special.scaled_modified_bessel_k0")]
-pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0.get(x.key_set())?)(x)
-}
-
-/// `exp(x)` times the modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.scaled_modified_bessel_k0")]
-pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT.get(x.key_set() | out.key_set())?)(x, out)
-}
-
-/// `exp(x)` times the modified Bessel function of the second kind, order 1.
-#[doc(alias = "torch.special.scaled_modified_bessel_k1")]
-pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1.get(x.key_set())?)(x)
-}
-
-/// `exp(x)` times the modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.scaled_modified_bessel_k1")]
-pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT.get(x.key_set() | out.key_set())?)(x, out)
-}
-
-/// Spherical Bessel function of the first kind, order 0: `sin(x) / x`.
-#[doc(alias = "torch.special.spherical_bessel_j0")]
-pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SPHERICAL_BESSEL_J0.get(x.key_set())?)(x)
-}
-
-/// Spherical Bessel function of the first kind, order 0: `sin(x) / x`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.spherical_bessel_j0")]
-pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_SPHERICAL_BESSEL_J0_OUT.get(x.key_set() | out.key_set())?)(x, out)
-}
-
-/// Airy function Ai.
-#[doc(alias = "torch.special.airy_ai")]
-pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_AIRY_AI.get(x.key_set())?)(x)
-}
-
-/// Airy function Ai. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.airy_ai")]
-pub fn special_airy_ai_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_AIRY_AI_OUT.get(x.key_set() | out.key_set())?)(x, out)
-}
-
-/// Chebyshev polynomial of the first kind of degree `n`.
-#[doc(alias = "torch.special.chebyshev_polynomial_t")]
-pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Chebyshev polynomial of the first kind of degree `n`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.chebyshev_polynomial_t")]
-pub fn special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
-}
-
-/// Chebyshev polynomial of the second kind of degree `n`.
-#[doc(alias = "torch.special.chebyshev_polynomial_u")]
-pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Chebyshev polynomial of the second kind of degree `n`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.chebyshev_polynomial_u")]
-pub fn special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
-}
-
-/// Chebyshev polynomial of the third kind of degree `n`.
-#[doc(alias = "torch.special.chebyshev_polynomial_v")]
-pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Chebyshev polynomial of the third kind of degree `n`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.chebyshev_polynomial_v")]
-pub fn special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
-}
-
-/// Chebyshev polynomial of the fourth kind of degree `n`.
-#[doc(alias = "torch.special.chebyshev_polynomial_w")]
-pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Chebyshev polynomial of the fourth kind of degree `n`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.chebyshev_polynomial_w")]
-pub fn special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
-}
-
-/// Chebyshev polynomial of the first kind of `2 x - 1`.
-#[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
-pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Chebyshev polynomial of the first kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
-pub fn special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT
-        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
-}
-
-/// Chebyshev polynomial of the second kind of `2 x - 1`.
-#[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
-pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Chebyshev polynomial of the second kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
-pub fn special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT
-        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
-}
-
-/// Chebyshev polynomial of the third kind of `2 x - 1`.
-#[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
-pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Chebyshev polynomial of the third kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
-pub fn special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT
-        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
-}
-
-/// Chebyshev polynomial of the fourth kind of `2 x - 1`.
-#[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
-pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Chebyshev polynomial of the fourth kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
-pub fn special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT
-        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
-}
-
-/// Physicist's Hermite polynomial of degree `n`.
-#[doc(alias = "torch.special.hermite_polynomial_h")]
-pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_H.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Physicist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.hermite_polynomial_h")]
-pub fn special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_H_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
-}
-
-/// Probabilist's Hermite polynomial of degree `n`.
-#[doc(alias = "torch.special.hermite_polynomial_he")]
-pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Probabilist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.hermite_polynomial_he")]
-pub fn special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
-}
-
-/// Laguerre polynomial of degree `n`.
-#[doc(alias = "torch.special.laguerre_polynomial_l")]
-pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Laguerre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.laguerre_polynomial_l")]
-pub fn special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
-}
-
-/// Legendre polynomial of degree `n`.
-#[doc(alias = "torch.special.legendre_polynomial_p")]
-pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    (special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P.get(x.key_set() | n.key_set())?)(x, n)
-}
-
-/// Legendre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.special.legendre_polynomial_p")]
-pub fn special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    (special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
-        x, n, out,
-    )
-}
-
 /// Absolute value; of a complex number its magnitude, real.
 #[doc(alias = "torch.abs")]
 #[doc(alias = "torch.Tensor.abs")]
 #[doc(alias = "torch.absolute")]
 #[doc(alias = "torch.Tensor.absolute")]
+#[doc(alias = "torch.Tensor.__abs__")]
 pub fn abs(self_: &Tensor) -> Result<Tensor> {
     (unary::ABS.get(self_.key_set())?)(self_)
 }
@@ -2252,6 +1612,7 @@ pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.neg")]
 #[doc(alias = "torch.negative")]
 #[doc(alias = "torch.Tensor.negative")]
+#[doc(alias = "torch.Tensor.__neg__")]
 pub fn neg(self_: &Tensor) -> Result<Tensor> {
     (unary::NEG.get(self_.key_set())?)(self_)
 }
@@ -3011,6 +2372,7 @@ pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
 /// The input itself; booleans are refused.
 #[doc(alias = "torch.positive")]
 #[doc(alias = "torch.Tensor.positive")]
+#[doc(alias = "torch.Tensor.__pos__")]
 pub fn positive(self_: &Tensor) -> Result<Tensor> {
     (unary::POSITIVE.get(self_.key_set())?)(self_)
 }
