@@ -5,7 +5,12 @@ use flambeau_core::geometry::{SizeVec, wrap_dim};
 use flambeau_core::{DType, Result, Tensor, ops};
 
 /// `cat`: every input takes its part.
-pub fn cat_backward(grad: &Tensor, sizes: &[SizeVec], dtypes: &[DType], dim: i64) -> Result<Vec<Option<Tensor>>> {
+pub fn cat_backward(
+    grad: &Tensor,
+    sizes: &[SizeVec],
+    dtypes: &[DType],
+    dim: i64,
+) -> Result<Vec<Option<Tensor>>> {
     let d = wrap_dim(dim, grad.dim())? as i64;
     let mut start = 0;
     sizes

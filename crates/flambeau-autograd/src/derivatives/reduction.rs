@@ -45,7 +45,13 @@ pub fn prod_backward(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Result<T
     ops::reshape(&mul(grad, &conj(&others)?)?, self_.sizes())
 }
 /// The same over one dimension.
-pub fn prod_dim_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+pub fn prod_dim_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    result: &Tensor,
+    dim: i64,
+    keepdim: bool,
+) -> Result<Tensor> {
     if self_.dim() == 0 {
         return Ok(grad.clone());
     }
@@ -113,7 +119,13 @@ pub fn evenly_distribute(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Resu
     scale_grad_by_count(grad, self_, result, &[], false)
 }
 /// `amax`, `amin`: shared evenly among equal elements.
-pub fn scale_grad_by_count(grad: &Tensor, self_: &Tensor, result: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+pub fn scale_grad_by_count(
+    grad: &Tensor,
+    self_: &Tensor,
+    result: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+) -> Result<Tensor> {
     let dims = Some(dim);
     let (x, r) = (ops::detach(self_)?, ops::detach(result)?);
     let r = unreduce(&r, x.sizes(), dims, keepdim)?;
@@ -214,7 +226,13 @@ pub fn vector_norm_backward(
 }
 
 /// `logsumexp`
-pub fn logsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+pub fn logsumexp_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    result: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+) -> Result<Tensor> {
     let g = unreduce(grad, self_.sizes(), Some(dim), keepdim)?;
     let r = unreduce(result, self_.sizes(), Some(dim), keepdim)?;
     mul(&g, &conj(&exp(&sub(self_, &r)?)?)?)

@@ -46,7 +46,12 @@ pub fn cumprod_backward(grad: &Tensor, self_: &Tensor, dim: i64, result: &Tensor
 }
 
 /// `cummax`, `cummin`: every result's gradient goes to the element that it was taken from.
-pub fn cumulative_select_backward(grad: &Tensor, sizes: &[i64], dim: i64, indices: &Tensor) -> Result<Tensor> {
+pub fn cumulative_select_backward(
+    grad: &Tensor,
+    sizes: &[i64],
+    dim: i64,
+    indices: &Tensor,
+) -> Result<Tensor> {
     if sizes.is_empty() {
         return Ok(grad.clone());
     }

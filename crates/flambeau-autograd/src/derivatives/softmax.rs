@@ -9,7 +9,12 @@ pub fn softmax_backward_data(grad: &Tensor, output: &Tensor, dim: i64, input_dty
     ops::softmax_backward_data(grad, output, dim, input_dtype)
 }
 /// Gradient of log-softmax from its output `y`: `g - exp(y) sum(g)`, fused.
-pub fn log_softmax_backward_data(grad: &Tensor, output: &Tensor, dim: i64, input_dtype: DType) -> Result<Tensor> {
+pub fn log_softmax_backward_data(
+    grad: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Tensor> {
     ops::log_softmax_backward_data(grad, output, dim, input_dtype)
 }
 /// Tangent of softmax.
@@ -27,7 +32,12 @@ pub fn softmax_double_backward(gg: &Tensor, grad_output: &Tensor, y: &Tensor, di
     sub(&a, &mul(grad_output, &dot_along(gg, y, dim)?)?)
 }
 /// The gradient of `g - exp(y) sum(g)` for `y`.
-pub fn log_softmax_double_backward(gg: &Tensor, grad_output: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
+pub fn log_softmax_double_backward(
+    gg: &Tensor,
+    grad_output: &Tensor,
+    y: &Tensor,
+    dim: i64,
+) -> Result<Tensor> {
     let s = sum_dims(grad_output, &[dim], true)?;
     neg(&mul(&mul(gg, &exp(y)?)?, &s)?)
 }

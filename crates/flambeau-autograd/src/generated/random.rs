@@ -24,7 +24,7 @@ pub fn fill() {
     o::CAUCHY_.register(Key::Autograd, cauchy_inplace_autograd);
     o::GEOMETRIC_.register(Key::Autograd, geometric_inplace_autograd);
     o::BERNOULLI_TENSOR_.register(Key::Autograd, bernoulli_tensor_inplace_autograd);
-    o::BERNOULLI_.register(Key::Autograd, bernoulli_inplace_autograd);
+    o::BERNOULLI_FLOAT_.register(Key::Autograd, bernoulli_float_inplace_autograd);
     o::BERNOULLI.register(Key::Autograd, bernoulli_autograd);
     o::BERNOULLI_OUT.register(Key::Autograd, bernoulli_out_autograd);
     o::RANDOM_FROM_.register(Key::Autograd, random_from_inplace_autograd);
@@ -313,16 +313,16 @@ fn bernoulli_tensor_inplace_autograd(
 }
 
 /// Node of `bernoulli_.float`.
-pub struct BernoulliBackward;
-impl Backward for BernoulliBackward {
-    const NAME: &'static str = "BernoulliBackward0";
+pub struct BernoulliFloatBackward;
+impl Backward for BernoulliFloatBackward {
+    const NAME: &'static str = "BernoulliFloatBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
         Ok(Grads::from_iter([g0]))
     }
 }
-fn bernoulli_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+fn bernoulli_float_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -331,9 +331,9 @@ fn bernoulli_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generat
     } else {
         None
     };
-    rt::below(|| ops::bernoulli_(self_, p, generator))?;
+    rt::below(|| ops::bernoulli_float_(self_, p, generator))?;
     if let Some(edges) = before {
-        let body = BernoulliBackward;
+        let body = BernoulliFloatBackward;
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

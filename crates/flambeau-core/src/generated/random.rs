@@ -262,15 +262,15 @@ fn bernoulli_tensor_inplace_adaptor(self_: &Tensor, p: &Tensor, generator: Optio
         .map(drop)
 }
 
-/// Type of [`BERNOULLI_`].
-pub type BernoulliInplaceFn = fn(&Tensor, f64, Option<&Generator>) -> Result<()>;
+/// Type of [`BERNOULLI_FLOAT_`].
+pub type BernoulliFloatInplaceFn = fn(&Tensor, f64, Option<&Generator>) -> Result<()>;
 /// `bernoulli_.float`: Fills with ones of the given probability, zeros else.
-pub static BERNOULLI_: Op<BernoulliInplaceFn> = Op::new(
-    &BERNOULLI__INFO,
-    &[(Key::Cpu, f::bernoulli_), (Key::Meta, f::bernoulli_)],
-    bernoulli_inplace_adaptor,
+pub static BERNOULLI_FLOAT_: Op<BernoulliFloatInplaceFn> = Op::new(
+    &BERNOULLI_FLOAT__INFO,
+    &[(Key::Cpu, f::bernoulli_float_), (Key::Meta, f::bernoulli_float_)],
+    bernoulli_float_inplace_adaptor,
 );
-static BERNOULLI__INFO: OpInfo = OpInfo {
+static BERNOULLI_FLOAT__INFO: OpInfo = OpInfo {
     name: "bernoulli_.float",
     owner: "flambeau-core",
     schema: Schema {
@@ -283,16 +283,16 @@ static BERNOULLI__INFO: OpInfo = OpInfo {
     },
     python: &["torch.Tensor.bernoulli_"],
     composite: false,
-    boxed: bernoulli_inplace_boxed,
+    boxed: bernoulli_float_inplace_boxed,
     doc: "Fills with ones of the given probability, zeros else.",
     grad: Differentiability::Formula,
 };
-fn bernoulli_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::bernoulli_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
+fn bernoulli_float_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::bernoulli_float_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
     Ok(vec![a[0].clone()])
 }
-fn bernoulli_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(&BERNOULLI__INFO, vec![self_.into_value(), p.into_value(), generator.into_value()])
+fn bernoulli_float_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    call_fallback(&BERNOULLI_FLOAT__INFO, vec![self_.into_value(), p.into_value(), generator.into_value()])
         .map(drop)
 }
 

@@ -61,7 +61,8 @@ fn gemm_into(label: &str, alpha: Scalar, a: &Tensor, b: &Tensor, beta: Scalar, o
     let (ar, ac) = strides2(a);
     let (br, bc) = strides2(b);
     let (or, oc) = strides2(out);
-    let (x, y) = (MatAny { data: acc.any(0)?, row: ar, col: ac }, MatAny { data: acc.any(1)?, row: br, col: bc });
+    let (x, y) =
+        (MatAny { data: acc.any(0)?, row: ar, col: ac }, MatAny { data: acc.any(1)?, row: br, col: bc });
     let z = MatAnyMut { data: acc.any_mut(0)?, row: or, col: oc };
     let done = if r == 2 {
         erased::gemm(m, n, k, alpha.param(), x, y, beta.param(), z)
@@ -83,11 +84,7 @@ fn gemm_into(label: &str, alpha: Scalar, a: &Tensor, b: &Tensor, beta: Scalar, o
 }
 /// PyTorch's CPU products have no kernel for bool.
 fn no_bool(label: &str, t: &Tensor) -> Result<()> {
-    ensure!(
-        t.dtype() != DType::Bool,
-        Unsupported,
-        "\"{label}\" not implemented for 'Bool'"
-    );
+    ensure!(t.dtype() != DType::Bool, Unsupported, "\"{label}\" not implemented for 'Bool'");
     Ok(())
 }
 
@@ -103,7 +100,11 @@ pub fn mm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
         two(mat2.sizes())
     );
     same_dtype(self_, mat2)?;
-    Ok(OutMeta::of(&[self_.sizes()[0], mat2.sizes()[1]], self_.dtype(), crate::iter::common_device(&[self_, mat2])?))
+    Ok(OutMeta::of(
+        &[self_.sizes()[0], mat2.sizes()[1]],
+        self_.dtype(),
+        crate::iter::common_device(&[self_, mat2])?,
+    ))
 }
 /// `mm`
 pub fn mm_cpu(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
@@ -151,7 +152,15 @@ fn check_scale(dtype: DType, s: Scalar, name: &str) -> Result<()> {
     Ok(())
 }
 /// `out = beta self + alpha (a b)`, with `self` broadcast; a zero `beta` ignores `self`, NaN included.
-fn scaled_into(label: &str, self_: &Tensor, a: &Tensor, b: &Tensor, beta: Scalar, alpha: Scalar, out: &Tensor) -> Result<()> {
+fn scaled_into(
+    label: &str,
+    self_: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
     no_bool(label, a)?;
     check_scale(a.dtype(), beta, "beta")?;
     check_scale(a.dtype(), alpha, "alpha")?;
@@ -178,7 +187,13 @@ fn same_self(self_: &Tensor, a: &Tensor) -> Result<()> {
 }
 
 /// `addmm`
-pub fn addmm_meta(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, _beta: Scalar, _alpha: Scalar) -> Result<OutMeta> {
+pub fn addmm_meta(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    _beta: Scalar,
+    _alpha: Scalar,
+) -> Result<OutMeta> {
     ensure!(mat1.dim() == 2, Runtime, "mat1 must be a matrix, got {}-D tensor", mat1.dim());
     ensure!(mat2.dim() == 2, Runtime, "mat2 must be a matrix, got {}-D tensor", mat2.dim());
     let m = mm_meta(mat1, mat2)?;
@@ -187,11 +202,24 @@ pub fn addmm_meta(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, _beta: Scalar, _
     Ok(m)
 }
 /// `addmm`
-pub fn addmm_cpu(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar, out: &Tensor) -> Result<()> {
+pub fn addmm_cpu(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
     scaled_into("addmm_impl_cpu_", self_, mat1, mat2, beta, alpha, out)
 }
 /// `baddbmm`
-pub fn baddbmm_meta(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, _beta: Scalar, _alpha: Scalar) -> Result<OutMeta> {
+pub fn baddbmm_meta(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    _beta: Scalar,
+    _alpha: Scalar,
+) -> Result<OutMeta> {
     let m = bmm_meta(batch1, batch2)?;
     broadcasts(self_, &m.sizes)?;
     ensure!(
@@ -205,11 +233,24 @@ pub fn baddbmm_meta(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, _beta: Sca
     Ok(m)
 }
 /// `baddbmm`
-pub fn baddbmm_cpu(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar, out: &Tensor) -> Result<()> {
+pub fn baddbmm_cpu(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
     scaled_into("baddbmm", self_, batch1, batch2, beta, alpha, out)
 }
 /// `addbmm`: the sum of the batch's products.
-pub fn addbmm(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+pub fn addbmm(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
     let m = bmm_meta(batch1, batch2)?;
     broadcasts(self_, &m.sizes[1..])?;
     let (b, r, k) = (batch1.sizes()[0], batch1.sizes()[1], batch1.sizes()[2]);
@@ -332,8 +373,15 @@ pub fn dot_cpu(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
     no_bool("dot", self_)?;
     let (x, y) = (resolve_lazy(self_)?, resolve_lazy(tensor)?);
     let a = Access::new(&[&x, &y], &[out])?;
-    erased::dot(x.numel() as usize, a.any(0)?, x.strides()[0] as usize, a.any(1)?, y.strides()[0] as usize, a.any_mut(0)?)
-        .ok_or_else(|| Error::not_implemented_for("dot", x.dtype()))
+    erased::dot(
+        x.numel() as usize,
+        a.any(0)?,
+        x.strides()[0] as usize,
+        a.any(1)?,
+        y.strides()[0] as usize,
+        a.any_mut(0)?,
+    )
+    .ok_or_else(|| Error::not_implemented_for("dot", x.dtype()))
 }
 /// `vdot`
 pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -435,13 +483,16 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
             contracted *= s;
         }
     }
-    let free = |t: &Tensor, d: &[usize]| -> SizeVec { (0..t.dim()).filter(|i| !d.contains(i)).map(|i| i as i64).collect() };
+    let free = |t: &Tensor, d: &[usize]| -> SizeVec {
+        (0..t.dim()).filter(|i| !d.contains(i)).map(|i| i as i64).collect()
+    };
     let (fa, fb) = (free(&a, &da), free(&b, &db));
     let order_a: SizeVec = fa.iter().copied().chain(da.iter().map(|d| *d as i64)).collect();
     let order_b: SizeVec = db.iter().map(|d| *d as i64).chain(fb.iter().copied()).collect();
     let rows: i64 = fa.iter().map(|d| a.sizes()[*d as usize]).product();
     let cols: i64 = fb.iter().map(|d| b.sizes()[*d as usize]).product();
-    let shape: SizeVec = fa.iter().map(|d| a.sizes()[*d as usize]).chain(fb.iter().map(|d| b.sizes()[*d as usize])).collect();
+    let shape: SizeVec =
+        fa.iter().map(|d| a.sizes()[*d as usize]).chain(fb.iter().map(|d| b.sizes()[*d as usize])).collect();
     let x = ops::reshape(&ops::permute(&a, &order_a)?, &[rows, contracted])?;
     let y = ops::reshape(&ops::permute(&b, &order_b)?, &[contracted, cols])?;
     ops::reshape(&ops::mm(&x, &y)?, &shape)
@@ -450,7 +501,9 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
 /// `kron`
 pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let n = self_.dim().max(other.dim());
-    let pad = |t: &Tensor| -> SizeVec { std::iter::repeat_n(1, n - t.dim()).chain(t.sizes().iter().copied()).collect() };
+    let pad = |t: &Tensor| -> SizeVec {
+        std::iter::repeat_n(1, n - t.dim()).chain(t.sizes().iter().copied()).collect()
+    };
     let (sa, sb) = (pad(self_), pad(other));
     let (mut va, mut vb, mut out) = (SizeVec::new(), SizeVec::new(), SizeVec::new());
     for i in 0..n {
@@ -473,8 +526,10 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
     if n <= 2 {
         return rest.iter().try_fold(first.clone(), |acc, m| ops::mm(&acc, m));
     }
-    let dims: Vec<f64> =
-        std::iter::once(first.sizes()[0]).chain(matrices.iter().map(|m| m.sizes()[1])).map(|d| d as f64).collect();
+    let dims: Vec<f64> = std::iter::once(first.sizes()[0])
+        .chain(matrices.iter().map(|m| m.sizes()[1]))
+        .map(|d| d as f64)
+        .collect();
     let mut cost = vec![vec![0.0f64; n]; n];
     let mut cut = vec![vec![0usize; n]; n];
     for len in 1..n {

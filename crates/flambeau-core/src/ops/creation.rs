@@ -209,12 +209,25 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 type Opt<T> = Option<T>;
 
 /// `eye`
-pub fn eye(n: i64, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+pub fn eye(
+    n: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
     ensure!(n >= 0, Runtime, "n must be greater or equal to 0, got {n}");
     eye_m(n, n, dtype, layout, device, pin_memory)
 }
 /// `eye.m`
-pub fn eye_m(n: i64, m: i64, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+pub fn eye_m(
+    n: i64,
+    m: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
     ensure!(n >= 0, Runtime, "n must be greater or equal to 0, got {n}");
     ensure!(m >= 0, Runtime, "m must be greater or equal to 0, got {m}");
     let t = zeros(&[n, m], dtype, layout, device, pin_memory)?;
@@ -223,7 +236,13 @@ pub fn eye_m(n: i64, m: i64, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt
 }
 
 /// Values `start + i step`, computed in f64 (or i64) and cast.
-fn sequence(n: i64, dtype: DType, device: Device, at: impl Fn(i64) -> Scalar, integral: bool) -> Result<Tensor> {
+fn sequence(
+    n: i64,
+    dtype: DType,
+    device: Device,
+    at: impl Fn(i64) -> Scalar,
+    integral: bool,
+) -> Result<Tensor> {
     geometry::checked_bytes(&[n], dtype.size().max(8))?;
     if device == Device::Meta {
         return Tensor::empty_raw(&[n], dtype, device);
@@ -262,7 +281,12 @@ pub fn arange_step(
         Runtime,
         "upper bound and lower bound inconsistent with step sign"
     );
-    ensure!(!dtype.is_complex() && dtype != DType::Bool, Unsupported, "\"arange_cpu\" not implemented for '{}'", dtype.scalar_type_name());
+    ensure!(
+        !dtype.is_complex() && dtype != DType::Bool,
+        Unsupported,
+        "\"arange_cpu\" not implemented for '{}'",
+        dtype.scalar_type_name()
+    );
     let n = if integral && dtype.is_integral(false) {
         let (s, e, d) = (start.to_i64() as i128, end.to_i64() as i128, step.to_i64() as i128);
         let span = if d > 0 { e - s + d - 1 } else { s - e - d - 1 };
@@ -288,11 +312,24 @@ pub fn arange_step(
     )
 }
 /// `arange.start`
-pub fn arange_start(start: Scalar, end: Scalar, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+pub fn arange_start(
+    start: Scalar,
+    end: Scalar,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
     arange_step(start, end, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 /// `arange`
-pub fn arange(end: Scalar, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+pub fn arange(
+    end: Scalar,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
     arange_step(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 /// `range.step`
@@ -329,25 +366,53 @@ pub fn linspace(
 ) -> Result<Tensor> {
     ensure!(steps >= 0, Runtime, "number of steps must be non-negative");
     let complex = start.is_complex() || end.is_complex();
-    let dtype = dtype.unwrap_or_else(|| if complex { promotion::default_complex_dtype() } else { promotion::default_dtype() });
+    let dtype = dtype.unwrap_or_else(|| {
+        if complex { promotion::default_complex_dtype() } else { promotion::default_dtype() }
+    });
     let (dtype, device) = factory(Some(dtype), layout, device, pin_memory)?;
     if dtype.is_complex() {
         let parts = |f: fn(num_complex::Complex<f64>) -> f64| {
-            linspace(f(start.to_complex()).into(), f(end.to_complex()).into(), steps, Some(dtype.to_real()), None, Some(device), None)
+            linspace(
+                f(start.to_complex()).into(),
+                f(end.to_complex()).into(),
+                steps,
+                Some(dtype.to_real()),
+                None,
+                Some(device),
+                None,
+            )
         };
         return ops::complex(&parts(|c| c.re)?, &parts(|c| c.im)?);
     }
-    ensure!(!complex, Runtime, "linspace: inferred dtype {} can't be safely cast to passed dtype {}", promotion::default_complex_dtype(), dtype);
+    ensure!(
+        !complex,
+        Runtime,
+        "linspace: inferred dtype {} can't be safely cast to passed dtype {}",
+        promotion::default_complex_dtype(),
+        dtype
+    );
     let (s, e) = (start.to_f64(), end.to_f64());
     let half = steps / 2;
     if dtype.is_integral(true) {
         let d = if steps > 1 { (e - s) / (steps - 1) as f64 } else { 0.0 };
         let (s, e, d) = (s as f32 as f64, e as f32 as f64, d as f32 as f64);
-        return sequence(steps, dtype, device, |i| Scalar::Int(if i < half { s + d * i as f64 } else { e - d * (steps - i - 1) as f64 } as i64), true);
+        return sequence(
+            steps,
+            dtype,
+            device,
+            |i| Scalar::Int(if i < half { s + d * i as f64 } else { e - d * (steps - i - 1) as f64 } as i64),
+            true,
+        );
     }
     if dtype == DType::F64 {
         let d = (e - s) / (steps - 1).max(1) as f64;
-        return sequence(steps, dtype, device, |i| if i < half { s + d * i as f64 } else { e - d * (steps - i - 1) as f64 }.into(), false);
+        return sequence(
+            steps,
+            dtype,
+            device,
+            |i| if i < half { s + d * i as f64 } else { e - d * (steps - i - 1) as f64 }.into(),
+            false,
+        );
     }
     let (s, e) = (s as f32, e as f32);
     let d = (e - s) / (steps - 1).max(1) as f32;
@@ -355,7 +420,16 @@ pub fn linspace(
         steps,
         dtype,
         device,
-        |i| if steps == 1 { s } else if i < half { d.mul_add(i as f32, s) } else { (-d).mul_add((steps - i - 1) as f32, e) }.into(),
+        |i| {
+            if steps == 1 {
+                s
+            } else if i < half {
+                d.mul_add(i as f32, s)
+            } else {
+                (-d).mul_add((steps - i - 1) as f32, e)
+            }
+            .into()
+        },
         false,
     )
 }
@@ -392,11 +466,31 @@ new_like! {
     new_empty_strided(stride: &[i64]) empty_strided;
 }
 /// `new_empty`
-pub fn new_empty(self_: &Tensor, size: &[i64], dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
-    empty(size, Some(dtype.unwrap_or(self_.dtype())), layout, Some(device.unwrap_or(self_.device())), pin_memory, None)
+pub fn new_empty(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    empty(
+        size,
+        Some(dtype.unwrap_or(self_.dtype())),
+        layout,
+        Some(device.unwrap_or(self_.device())),
+        pin_memory,
+        None,
+    )
 }
 
-fn triangle_indices(row: i64, col: i64, dtype: DType, device: Device, keep: impl Fn(i64, i64) -> bool) -> Result<Tensor> {
+fn triangle_indices(
+    row: i64,
+    col: i64,
+    dtype: DType,
+    device: Device,
+    keep: impl Fn(i64, i64) -> bool,
+) -> Result<Tensor> {
     ensure!(row >= 0, Runtime, "row must be non-negative, got{row}");
     ensure!(col >= 0, Runtime, "col must be non-negative, got{col}");
     geometry::checked_bytes(&[row, col], 16)?;
@@ -416,12 +510,28 @@ fn triangle_indices(row: i64, col: i64, dtype: DType, device: Device, keep: impl
     if dtype == DType::I64 { Ok(t) } else { crate::ops::copy::cast_to(&t, dtype) }
 }
 /// `tril_indices`
-pub fn tril_indices(row: i64, col: i64, offset: i64, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+pub fn tril_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
     let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
     triangle_indices(row, col, d, dev, |i, j| j - i <= offset)
 }
 /// `triu_indices`
-pub fn triu_indices(row: i64, col: i64, offset: i64, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+pub fn triu_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
     let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
     triangle_indices(row, col, d, dev, |i, j| j - i >= offset)
 }

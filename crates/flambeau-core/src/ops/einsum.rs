@@ -24,13 +24,20 @@ fn parse_operand(text: &str, t: &Tensor, index: usize) -> Result<Labels> {
                     Runtime,
                     "einsum(): found '.' for operand {index} that is not part of any ellipsis"
                 );
-                ensure!(!seen, Runtime, "einsum(): found '.' for operand {index} for which an ellipsis was already found");
+                ensure!(
+                    !seen,
+                    Runtime,
+                    "einsum(): found '.' for operand {index} for which an ellipsis was already found"
+                );
                 seen = true;
                 let n = t.dim().checked_sub(letters).ok_or_else(|| dims_error(index, t, letters))?;
                 out.extend((0..n as u32).map(|i| ELLIPSIS + n as u32 - 1 - i));
             }
             c if c.is_ascii_alphabetic() => out.push(c as Label),
-            c => bail!(Runtime, "einsum(): invalid subscript given at index {index} in the equation string, subscripts must be in [a-zA-Z], got {c}"),
+            c => bail!(
+                Runtime,
+                "einsum(): invalid subscript given at index {index} in the equation string, subscripts must be in [a-zA-Z], got {c}"
+            ),
         }
     }
     if out.len() != t.dim() {
@@ -74,7 +81,8 @@ fn diagonals(mut t: Tensor, mut l: Labels) -> Result<(Tensor, Labels)> {
 
 /// Brings an operand's dimensions into the order of `want`, with size 1 where it lacks one.
 fn arrange(t: &Tensor, l: &Labels, want: &Labels) -> Result<Tensor> {
-    let order: SizeVec = want.iter().filter_map(|w| l.iter().position(|x| x == w)).map(|p| p as i64).collect();
+    let order: SizeVec =
+        want.iter().filter_map(|w| l.iter().position(|x| x == w)).map(|p| p as i64).collect();
     let mut r = ops::permute(t, &order)?;
     for (i, w) in want.iter().enumerate() {
         if !l.contains(w) {
@@ -103,7 +111,8 @@ fn pair(a: (Tensor, Labels), b: (Tensor, Labels), keep: &dyn Fn(Label) -> bool) 
             x.1 = (0..x.1.len()).filter(|i| !gone.contains(&(*i as i64))).map(|i| x.1[i]).collect();
         }
     }
-    let (mut batch, mut left, mut right, mut inner) = (Labels::new(), Labels::new(), Labels::new(), Labels::new());
+    let (mut batch, mut left, mut right, mut inner) =
+        (Labels::new(), Labels::new(), Labels::new(), Labels::new());
     for &l in &a.1 {
         match size(&b, l) {
             Some(_) if keep(l) => batch.push(l),
@@ -155,7 +164,12 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
     for (i, (p, t)) in parts.iter().zip(tensors).enumerate() {
         operands.push(diagonals(t.clone(), parse_operand(p, t, i)?)?);
     }
-    let ellipsis = operands.iter().flat_map(|o| o.1.iter()).filter(|l| **l >= ELLIPSIS).max().map_or(0, |m| m - ELLIPSIS + 1);
+    let ellipsis = operands
+        .iter()
+        .flat_map(|o| o.1.iter())
+        .filter(|l| **l >= ELLIPSIS)
+        .max()
+        .map_or(0, |m| m - ELLIPSIS + 1);
     let mut out = Labels::new();
     match rhs {
         Some(r) => {
@@ -169,13 +183,21 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
                             Runtime,
                             "einsum(): found '.' for output but an ellipsis (...) was already found or it is not part of one"
                         );
-                        ensure!(!seen, Runtime, "einsum(): found '.' for output but an ellipsis (...) was already found");
+                        ensure!(
+                            !seen,
+                            Runtime,
+                            "einsum(): found '.' for output but an ellipsis (...) was already found"
+                        );
                         seen = true;
                         out.extend((0..ellipsis).map(|i| ELLIPSIS + ellipsis - 1 - i));
                     }
                     c if c.is_ascii_alphabetic() => {
                         let l = c as Label;
-                        ensure!(!out.contains(&l), Runtime, "einsum(): output subscript {c} appears more than once in the output");
+                        ensure!(
+                            !out.contains(&l),
+                            Runtime,
+                            "einsum(): output subscript {c} appears more than once in the output"
+                        );
                         ensure!(
                             operands.iter().any(|o| o.1.contains(&l)),
                             Runtime,
@@ -183,15 +205,20 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
                         );
                         out.push(l);
                     }
-                    c => bail!(Runtime, "einsum(): invalid subscript given in the output of the equation string, subscripts must be in [a-zA-Z], got {c}"),
+                    c => bail!(
+                        Runtime,
+                        "einsum(): invalid subscript given in the output of the equation string, subscripts must be in [a-zA-Z], got {c}"
+                    ),
                 }
             }
         }
         None => {
             out.extend((0..ellipsis).map(|i| ELLIPSIS + ellipsis - 1 - i));
-            let mut letters: Vec<Label> = operands.iter().flat_map(|o| o.1.iter().copied()).filter(|l| *l < ELLIPSIS).collect();
+            let mut letters: Vec<Label> =
+                operands.iter().flat_map(|o| o.1.iter().copied()).filter(|l| *l < ELLIPSIS).collect();
             letters.sort_unstable();
-            let text: Vec<Label> = lhs.chars().filter(|c| c.is_ascii_alphabetic()).map(|c| c as Label).collect();
+            let text: Vec<Label> =
+                lhs.chars().filter(|c| c.is_ascii_alphabetic()).map(|c| c as Label).collect();
             letters.dedup();
             out.extend(letters.into_iter().filter(|l| text.iter().filter(|t| *t == l).count() == 1));
         }
@@ -206,14 +233,20 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
                         s == r || s == 1 || r == 1,
                         Runtime,
                         "einsum(): subscript {} has size {s} for operand {i} which does not broadcast with previously seen size {r}",
-                        char::from_u32(*x).filter(|_| *x < ELLIPSIS).map_or("...".to_string(), |c| c.to_string())
+                        char::from_u32(*x)
+                            .filter(|_| *x < ELLIPSIS)
+                            .map_or("...".to_string(), |c| c.to_string())
                     );
                     let _ = j;
                 }
             }
         }
     }
-    let mut steps = path.map(|p| p.chunks(2).map(|c| (c[0] as usize, c.get(1).map_or(0, |x| *x as usize))).collect::<Vec<_>>()).unwrap_or_default();
+    let mut steps = path
+        .map(|p| {
+            p.chunks(2).map(|c| (c[0] as usize, c.get(1).map_or(0, |x| *x as usize))).collect::<Vec<_>>()
+        })
+        .unwrap_or_default();
     steps.reverse();
     while operands.len() > 1 {
         let (i, j) = match steps.pop() {

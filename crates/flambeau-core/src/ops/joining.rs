@@ -26,7 +26,11 @@ pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<OutMeta> {
         ensure!(t.dim() > 0, Runtime, "zero-dimensional tensor (at position {i}) cannot be concatenated");
         dtype.tensor(t)?;
     }
-    let dtype = if tensors.iter().all(|t| t.dtype() == tensors[0].dtype()) { tensors[0].dtype() } else { dtype.finish()? };
+    let dtype = if tensors.iter().all(|t| t.dtype() == tensors[0].dtype()) {
+        tensors[0].dtype()
+    } else {
+        dtype.finish()?
+    };
     let refs: Vec<&Tensor> = tensors.iter().collect();
     let device = crate::iter::common_device(&refs)?;
     let Some(model) = tensors.iter().find(|t| !legacy_empty(t)) else {
@@ -57,7 +61,9 @@ pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<OutMeta> {
         sizes[d] += t.sizes()[d];
     }
     let mut m = OutMeta::new(sizes, dtype, device);
-    if tensors.iter().all(|t| !legacy_empty(t) && t.is_contiguous_format(crate::MemoryFormat::ChannelsLast) && !t.is_contiguous()) {
+    if tensors.iter().all(|t| {
+        !legacy_empty(t) && t.is_contiguous_format(crate::MemoryFormat::ChannelsLast) && !t.is_contiguous()
+    }) {
         m = m.format(crate::MemoryFormat::ChannelsLast)?;
     }
     Ok(m)
@@ -170,7 +176,12 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let mut sizes = SizeVec::from_elem(1, extra);
     sizes.extend_from_slice(self_.sizes());
     for r in repeats {
-        ensure!(*r >= 0, Runtime, "Trying to create tensor with negative dimension {r}: {}", fmt_sizes(repeats));
+        ensure!(
+            *r >= 0,
+            Runtime,
+            "Trying to create tensor with negative dimension {r}: {}",
+            fmt_sizes(repeats)
+        );
     }
     let x = ops::reshape(self_, &sizes)?;
     // [r0, n0, r1, n1, ...] expanded, then joined
@@ -180,7 +191,8 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
         wide.extend_from_slice(&[*r, *n]);
         joined.push(n.checked_mul(*r).ok_or_else(|| Error::memory("repeat: size overflow"))?);
     }
-    let e = ops::expand(&ops::view(&ops::contiguous(&x, crate::MemoryFormat::Contiguous)?, &one)?, &wide, false)?;
+    let e =
+        ops::expand(&ops::view(&ops::contiguous(&x, crate::MemoryFormat::Contiguous)?, &one)?, &wide, false)?;
     geometry::checked_numel(&joined)?;
     ops::view(&ops::clone(&e, Some(crate::MemoryFormat::Contiguous))?, &joined)
 }
@@ -306,7 +318,10 @@ pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Te
         order[*d] = *s;
     }
     let mut rest = (0..n).filter(|d| !src.contains(d));
-    let order: SizeVec = order.into_iter().map(|o| if o == usize::MAX { rest.next().unwrap_or(0) } else { o } as i64).collect();
+    let order: SizeVec = order
+        .into_iter()
+        .map(|o| if o == usize::MAX { rest.next().unwrap_or(0) } else { o } as i64)
+        .collect();
     ops::permute(self_, &order)
 }
 /// `movedim.int`
@@ -328,7 +343,11 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 }
 /// `tensor_split.sections`
 pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(self_.dim() > 0, Runtime, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+    ensure!(
+        self_.dim() > 0,
+        Runtime,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+    );
     ensure!(sections > 0, Runtime, "number of sections must be larger than 0, got {sections}");
     let d = wrap_dim(dim, self_.dim())? as i64;
     let n = self_.sizes()[d as usize];
@@ -344,7 +363,11 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
 }
 /// `tensor_split.indices`
 pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(self_.dim() > 0, Runtime, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+    ensure!(
+        self_.dim() > 0,
+        Runtime,
+        "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+    );
     let d = wrap_dim(dim, self_.dim())? as i64;
     let mut start = 0;
     let mut out = Vec::with_capacity(indices.len() + 1);
@@ -358,12 +381,25 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
 /// `tensor_split.tensor_indices_or_sections`
 pub fn tensor_split(self_: &Tensor, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let t = tensor_indices_or_sections;
-    ensure!(t.device() == Device::Cpu, Device, "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {}", t.device());
-    ensure!(t.dtype() == DType::I64, Runtime, "tensor_split expected tensor_indices_or_sections to have dtype of long, but got {}", t.dtype().scalar_type_name());
+    ensure!(
+        t.device() == Device::Cpu,
+        Device,
+        "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {}",
+        t.device()
+    );
+    ensure!(
+        t.dtype() == DType::I64,
+        Runtime,
+        "tensor_split expected tensor_indices_or_sections to have dtype of long, but got {}",
+        t.dtype().scalar_type_name()
+    );
     match t.dim() {
         0 => tensor_split_sections(self_, t.try_item()?, dim),
         1 => tensor_split_indices(self_, &t.try_to_vec::<i64>()?, dim),
-        n => bail!(Runtime, "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with {n} dims"),
+        n => bail!(
+            Runtime,
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with {n} dims"
+        ),
     }
 }
 macro_rules! splits {
@@ -444,7 +480,11 @@ pub fn ravel(self_: &Tensor) -> Result<Tensor> {
 }
 /// `adjoint`
 pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() != 1, Runtime, "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.");
+    ensure!(
+        self_.dim() != 1,
+        Runtime,
+        "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
+    );
     if self_.dim() == 0 {
         return ops::conj(self_);
     }
@@ -452,17 +492,32 @@ pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
 }
 /// `mT`
 pub fn mt(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() >= 2, Runtime, "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.", self_.dim());
+    ensure!(
+        self_.dim() >= 2,
+        Runtime,
+        "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
+        self_.dim()
+    );
     ops::transpose(self_, -2, -1)
 }
 /// `mH`
 pub fn mh(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() >= 2, Runtime, "tensor.mH is only supported on matrices or batches of matrices. Got {}-D tensor.", self_.dim());
+    ensure!(
+        self_.dim() >= 2,
+        Runtime,
+        "tensor.mH is only supported on matrices or batches of matrices. Got {}-D tensor.",
+        self_.dim()
+    );
     ops::adjoint(self_)
 }
 /// `H`
 pub fn h(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() == 2 || self_.dim() == 0, Runtime, "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.", self_.dim());
+    ensure!(
+        self_.dim() == 2 || self_.dim() == 0,
+        Runtime,
+        "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.",
+        self_.dim()
+    );
     if self_.dim() == 0 { ops::conj(self_) } else { ops::adjoint(self_) }
 }
 /// `numpy_T`: all dimensions reversed.
@@ -474,10 +529,23 @@ pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
 /// `meshgrid.indexing`
 pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
     ensure!(!tensors.is_empty(), Runtime, "meshgrid expects a non-empty TensorList");
-    ensure!(matches!(indexing, "ij" | "xy"), Runtime, "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}");
+    ensure!(
+        matches!(indexing, "ij" | "xy"),
+        Runtime,
+        "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}"
+    );
     for t in tensors {
-        ensure!(t.dim() <= 1, Runtime, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {:?}", t.sizes());
-        ensure!(t.dtype() == tensors[0].dtype(), Runtime, "torch.meshgrid expects all tensors to have the same dtype");
+        ensure!(
+            t.dim() <= 1,
+            Runtime,
+            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {:?}",
+            t.sizes()
+        );
+        ensure!(
+            t.dtype() == tensors[0].dtype(),
+            Runtime,
+            "torch.meshgrid expects all tensors to have the same dtype"
+        );
     }
     let mut l: Vec<Tensor> = tensors.to_vec();
     let swap = indexing == "xy" && l.len() >= 2;
@@ -508,7 +576,8 @@ pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
     if let [one] = tensors {
         return Ok(one.clone());
     }
-    let flat: Vec<Tensor> = ops::meshgrid(tensors, "ij")?.iter().map(|t| ops::flatten(t, 0, -1)).collect::<Result<_>>()?;
+    let flat: Vec<Tensor> =
+        ops::meshgrid(tensors, "ij")?.iter().map(|t| ops::flatten(t, 0, -1)).collect::<Result<_>>()?;
     ops::stack(&flat, 1)
 }
 /// `block_diag`
@@ -519,7 +588,12 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     let mut state = ResultTypeState::default();
     let mut blocks = Vec::with_capacity(tensors.len());
     for (i, t) in tensors.iter().enumerate() {
-        ensure!(t.dim() <= 2, Runtime, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {} dimensions", t.dim());
+        ensure!(
+            t.dim() <= 2,
+            Runtime,
+            "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {} dimensions",
+            t.dim()
+        );
         state.tensor(t)?;
         blocks.push(at_least(t, 2)?);
     }
@@ -602,13 +676,23 @@ pub fn trace(self_: &Tensor) -> Result<Tensor> {
     ops::sum(&ops::diagonal(self_, 0, 0, 1)?, None, false, None)
 }
 /// `repeat_interleave.self_int`
-pub fn repeat_interleave_int(self_: &Tensor, repeats: i64, dim: Option<i64>, output_size: Option<i64>) -> Result<Tensor> {
+pub fn repeat_interleave_int(
+    self_: &Tensor,
+    repeats: i64,
+    dim: Option<i64>,
+    output_size: Option<i64>,
+) -> Result<Tensor> {
     ensure!(repeats >= 0, Runtime, "Repeats must be non-negative");
     let r = ops::full(&[1], Scalar::Int(repeats), Some(DType::I64), None, None, None)?;
     repeat_interleave_tensor(self_, &r, dim, output_size)
 }
 /// `repeat_interleave.self_Tensor`
-pub fn repeat_interleave_tensor(self_: &Tensor, repeats: &Tensor, dim: Option<i64>, output_size: Option<i64>) -> Result<Tensor> {
+pub fn repeat_interleave_tensor(
+    self_: &Tensor,
+    repeats: &Tensor,
+    dim: Option<i64>,
+    output_size: Option<i64>,
+) -> Result<Tensor> {
     let x = match dim {
         None => ops::flatten(self_, 0, -1)?,
         Some(_) if self_.dim() == 0 => ops::reshape(self_, &[1])?,
@@ -622,7 +706,11 @@ pub fn repeat_interleave_tensor(self_: &Tensor, repeats: &Tensor, dim: Option<i6
         "repeats must have the same size as input along dim, but got repeats.size(0) = {} and input.size({d}) = {n}",
         repeats.numel()
     );
-    let r = if repeats.numel() == 1 { ops::expand(&ops::reshape(repeats, &[1])?, &[n], false)? } else { repeats.clone() };
+    let r = if repeats.numel() == 1 {
+        ops::expand(&ops::reshape(repeats, &[1])?, &[n], false)?
+    } else {
+        repeats.clone()
+    };
     ops::index_select(&x, d, &repeat_interleave(&r, output_size)?)
 }
 /// `repeat_interleave.Tensor`: index i as often as `repeats[i]` says.
@@ -640,11 +728,7 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
         total = total.checked_add(*v).ok_or_else(|| Error::memory("repeat_interleave: size overflow"))?;
     }
     geometry::checked_bytes(&[total], 8)?;
-    ensure!(
-        output_size.is_none_or(|o| o == total),
-        Runtime,
-        "allocated size does not match required size"
-    );
+    ensure!(output_size.is_none_or(|o| o == total), Runtime, "allocated size does not match required size");
     let out = Tensor::empty_raw(&[total], DType::I64, Device::Cpu)?;
     {
         let a = crate::access::Access::new(&[], &[&out])?;

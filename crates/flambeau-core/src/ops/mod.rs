@@ -3,11 +3,15 @@
 
 pub use crate::generated::ops::*;
 
+pub(crate) mod blas;
 pub(crate) mod comparison;
 pub(crate) mod copy;
 pub(crate) mod creation;
+pub(crate) mod einsum;
 pub mod indexing;
+pub(crate) mod joining;
 pub(crate) mod pointwise;
+pub(crate) mod random;
 pub(crate) mod reduction;
 pub(crate) mod scan;
 pub(crate) mod softmax;
@@ -15,7 +19,3 @@ pub(crate) mod sorting;
 pub(crate) mod special;
 pub(crate) mod unary;
 pub(crate) mod views;
-pub(crate) mod blas;
-pub(crate) mod einsum;
-pub(crate) mod joining;
-pub(crate) mod random;

@@ -181,14 +181,20 @@ fn c_range(d: DType) -> &'static str {
 pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
     match to {
         Some(to) => {
-            ensure!(from < to, Runtime, "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}");
+            ensure!(
+                from < to,
+                Runtime,
+                "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+            );
             range_check(self_.dtype(), from, Some(to))?;
             let range = to.wrapping_sub(from) as u64;
-            draw("random_from_to", self_, generator, |g, out, _| ok(erased::random_from_to(g, out, range, from)))
+            draw("random_from_to", self_, generator, |g, out, _| {
+                ok(erased::random_from_to(g, out, range, from))
+            })
         }
-        None if from == i64::MIN => {
-            draw("random_from_to", self_, generator, |g, out, _| ok(erased::random_from_to(g, out, 0, i64::MIN)))
-        }
+        None if from == i64::MIN => draw("random_from_to", self_, generator, |g, out, _| {
+            ok(erased::random_from_to(g, out, 0, i64::MIN))
+        }),
         None => {
             let hi: i64 = match self_.dtype() {
                 DType::Bool => 1,
@@ -204,7 +210,9 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
             };
             range_check(self_.dtype(), from, None)?;
             let range = (hi as u64).wrapping_sub(from as u64).wrapping_add(1);
-            draw("random_from_to", self_, generator, |g, out, _| ok(erased::random_from_to(g, out, range, from)))
+            draw("random_from_to", self_, generator, |g, out, _| {
+                ok(erased::random_from_to(g, out, range, from))
+            })
         }
     }
 }
@@ -219,7 +227,13 @@ pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
 
 type Opt<T> = Option<T>;
 /// Fresh tensor of a factory call.
-fn fresh(size: &[i64], dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin: Opt<bool>) -> Result<Tensor> {
+fn fresh(
+    size: &[i64],
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin: Opt<bool>,
+) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin)?;
     Tensor::empty_raw(size, dtype, device)
 }
@@ -245,7 +259,11 @@ factories! {
     randn randn_like |t, g| normal_(&t, 0.0, 1.0, g);
 }
 fn uniform_any(t: &Tensor, g: Option<&Generator>) -> Result<()> {
-    if t.is_complex() { uniform_(&crate::ops::views::view_as_real(t)?, 0.0, 1.0, g) } else { uniform_(t, 0.0, 1.0, g) }
+    if t.is_complex() {
+        uniform_(&crate::ops::views::view_as_real(t)?, 0.0, 1.0, g)
+    } else {
+        uniform_(t, 0.0, 1.0, g)
+    }
 }
 /// `randint.low`
 pub fn randint_low(
@@ -367,7 +385,12 @@ pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Opt<&Generat
 }
 
 /// `multinomial`
-pub fn multinomial(self_: &Tensor, num_samples: i64, replacement: bool, generator: Opt<&Generator>) -> Result<Tensor> {
+pub fn multinomial(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Opt<&Generator>,
+) -> Result<Tensor> {
     ensure!(self_.dim() == 1 || self_.dim() == 2, Runtime, "prob_dist must be 1 or 2 dim");
     ensure!(
         self_.dtype().is_floating(),
@@ -390,9 +413,16 @@ pub fn multinomial(self_: &Tensor, num_samples: i64, replacement: bool, generato
     {
         let a = Access::new(&[&x], &[&out])?;
         let mut g = generator.unwrap_or_else(|| default_generator()).lock();
-        erased::multinomial(&mut g, a.any(0)?, categories as usize, num_samples as usize, replacement, a.slice_mut::<i64>(0)?)
-            .ok_or_else(|| Error::not_implemented_for("multinomial", x.dtype()))?
-            .map_err(Error::runtime)?;
+        erased::multinomial(
+            &mut g,
+            a.any(0)?,
+            categories as usize,
+            num_samples as usize,
+            replacement,
+            a.slice_mut::<i64>(0)?,
+        )
+        .ok_or_else(|| Error::not_implemented_for("multinomial", x.dtype()))?
+        .map_err(Error::runtime)?;
     }
     Ok(out)
 }

@@ -121,7 +121,8 @@ fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
     let n = y.sizes().get(d as usize).copied().unwrap_or(1);
     let one = crate::Scalar::Int(1);
     if cumulative {
-        let pairs = ops::add(&ops::slice(y, d, Some(1), None, 1)?, &ops::slice(y, d, None, Some(-1), 1)?, one)?;
+        let pairs =
+            ops::add(&ops::slice(y, d, Some(1), None, 1)?, &ops::slice(y, d, None, Some(-1), 1)?, one)?;
         let s = ops::cumsum(&pairs, d, None)?;
         return ops::mul(&s, &crate::ergonomic::wrapped_number((dx / 2.0).into())?);
     }
@@ -148,11 +149,7 @@ fn widths(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, y.dim())?;
     let n = y.sizes()[d];
     let x = if x.dim() == 1 {
-        ensure!(
-            x.sizes()[0] == n,
-            Runtime,
-            "trapezoid: There must be one `x` value for each sample point"
-        );
+        ensure!(x.sizes()[0] == n, Runtime, "trapezoid: There must be one `x` value for each sample point");
         let mut shape = crate::geometry::SizeVec::from_elem(1, y.dim());
         shape[d] = n;
         ops::view(&ops::contiguous(x, crate::MemoryFormat::Contiguous)?, &shape)?
@@ -164,7 +161,11 @@ fn widths(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
         x.clone()
     };
     let xd = d as i64 - y.dim() as i64;
-    ops::sub(&ops::slice(&x, xd, Some(1), None, 1)?, &ops::slice(&x, xd, None, Some(-1), 1)?, crate::Scalar::Int(1))
+    ops::sub(
+        &ops::slice(&x, xd, Some(1), None, 1)?,
+        &ops::slice(&x, xd, None, Some(-1), 1)?,
+        crate::Scalar::Int(1),
+    )
 }
 fn weighted(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let w = widths(y, x, dim)?;

@@ -24,7 +24,8 @@ fn forward(label: &str, self_: &Tensor, dim: i64, out: &Tensor, kernel: Forward)
     let x = contiguous_raw(self_)?;
     let g = around(&x, wrap_dim(dim, x.dim())?);
     let a = Access::new(&[&x], &[out])?;
-    kernel(a.any(0)?, g.outer, g.n, g.inner, a.any_mut(0)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
+    kernel(a.any(0)?, g.outer, g.n, g.inner, a.any_mut(0)?)
+        .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
 }
 type Backward = fn(Any<'_>, Any<'_>, usize, usize, usize, AnyMut<'_>) -> Option<()>;
 fn backward(label: &str, grad: &Tensor, y: &Tensor, dim: i64, out: &Tensor, kernel: Backward) -> Result<()> {

@@ -18,7 +18,12 @@ fn values_indices(self_: &Tensor, sizes: &[i64]) -> (OutMeta, OutMeta) {
 }
 
 /// `sort.stable`: every sort is stable here.
-pub fn sort_stable_meta(self_: &Tensor, _stable: Option<bool>, dim: i64, _descending: bool) -> Result<(OutMeta, OutMeta)> {
+pub fn sort_stable_meta(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    _descending: bool,
+) -> Result<(OutMeta, OutMeta)> {
     wrap_dim(dim, self_.dim())?;
     ensure!(!self_.is_complex(), Unsupported, "Sort does not support complex dtypes on CPU");
     Ok(values_indices(self_, self_.sizes()))
@@ -59,7 +64,13 @@ pub fn msort(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `topk`
-pub fn topk_meta(self_: &Tensor, k: i64, dim: i64, _largest: bool, _sorted: bool) -> Result<(OutMeta, OutMeta)> {
+pub fn topk_meta(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    _largest: bool,
+    _sorted: bool,
+) -> Result<(OutMeta, OutMeta)> {
     let d = wrap_dim(dim, self_.dim())?;
     let n = if self_.dim() == 0 { 1 } else { self_.sizes()[d] };
     ensure!(k >= 0 && k <= n, Runtime, "selected index k out of range");
@@ -124,10 +135,28 @@ pub fn searchsorted(
         crate::geometry::fmt_sizes(s.sizes()),
         crate::geometry::fmt_sizes(self_.sizes())
     );
-    ensure!(s.dim() > 0, Runtime, "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({}) and input value's dim({}) numel({})", s.dim(), self_.dim(), self_.numel());
+    ensure!(
+        s.dim() > 0,
+        Runtime,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({}) and input value's dim({}) numel({})",
+        s.dim(),
+        self_.dim(),
+        self_.numel()
+    );
     if let Some(t) = sorter {
-        ensure!(t.dtype() == DType::I64, Runtime, "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}", t.dtype().scalar_type_name());
-        ensure!(t.sizes() == s.sizes(), Runtime, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {}and got sorter tensor {}", crate::geometry::fmt_sizes(s.sizes()), crate::geometry::fmt_sizes(t.sizes()));
+        ensure!(
+            t.dtype() == DType::I64,
+            Runtime,
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+            t.dtype().scalar_type_name()
+        );
+        ensure!(
+            t.sizes() == s.sizes(),
+            Runtime,
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {}and got sorter tensor {}",
+            crate::geometry::fmt_sizes(s.sizes()),
+            crate::geometry::fmt_sizes(t.sizes())
+        );
     }
     ensure!(
         s.dtype() == self_.dtype() || self_.dim() == 0,
@@ -148,9 +177,17 @@ pub fn searchsorted(
         let per_row = if s.dim() <= 1 { self_.numel() } else { *self_.sizes().last().unwrap_or(&1) };
         let a = Access::new(&ins, &[&out])?;
         let order = if order.is_some() { Some(a.slice::<i64>(2)?) } else { None };
-        erased::searchsorted(a.any(0)?, n as usize, order, a.any(1)?, per_row as usize, right, a.slice_mut::<i64>(0)?)
-            .ok_or_else(|| Error::not_implemented_for("searchsorted_out_cpu", common))?
-            .map_err(|_| Error::runtime("torch.searchsorted(): sorter index out of range"))?;
+        erased::searchsorted(
+            a.any(0)?,
+            n as usize,
+            order,
+            a.any(1)?,
+            per_row as usize,
+            right,
+            a.slice_mut::<i64>(0)?,
+        )
+        .ok_or_else(|| Error::not_implemented_for("searchsorted_out_cpu", common))?
+        .map_err(|_| Error::runtime("torch.searchsorted(): sorter index out of range"))?;
     }
     if out_int32 { cast_to(&out, DType::I32) } else { Ok(out) }
 }
@@ -168,7 +205,12 @@ pub fn searchsorted_scalar(
 }
 /// `bucketize.Tensor`
 pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    ensure!(boundaries.dim() == 1, Runtime, "boundaries tensor must be 1 dimension, but got dim({})", boundaries.dim());
+    ensure!(
+        boundaries.dim() == 1,
+        Runtime,
+        "boundaries tensor must be 1 dimension, but got dim({})",
+        boundaries.dim()
+    );
     let common = promotion::result_type(&[boundaries, self_])?;
     let b = if boundaries.dtype() == common { boundaries.clone() } else { cast_to(boundaries, common)? };
     let v = if self_.dtype() == common { self_.clone() } else { cast_to(self_, common)? };
@@ -202,7 +244,8 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     }
     let out = Tensor::zeros_raw(&[bins], x.dtype(), Device::Cpu)?;
     let a = Access::new(&[&x], &[&out])?;
-    erased::histc(a.any(0)?, lo, hi, a.any_mut(0)?).ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))?;
+    erased::histc(a.any(0)?, lo, hi, a.any_mut(0)?)
+        .ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))?;
     drop(a);
     Ok(out)
 }
@@ -216,10 +259,16 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
         "bincount only supports 1-d non-negative integral inputs."
     );
     if let Some(w) = weights {
-        ensure!(w.dim() == 1 && w.numel() == self_.numel(), Runtime, "weights should be 1-d and have the same length as input");
+        ensure!(
+            w.dim() == 1 && w.numel() == self_.numel(),
+            Runtime,
+            "weights should be 1-d and have the same length as input"
+        );
     }
     let x = contiguous_raw(&cast_to(self_, DType::I64)?)?;
-    let bad = |_: flambeau_cpu::index::IndexError| Error::runtime("bincount only supports 1-d non-negative integral inputs.");
+    let bad = |_: flambeau_cpu::index::IndexError| {
+        Error::runtime("bincount only supports 1-d non-negative integral inputs.")
+    };
     let Some(w) = weights else {
         let counts = {
             let a = Access::new(&[&x], &[])?;

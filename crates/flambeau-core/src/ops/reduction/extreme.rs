@@ -1,6 +1,9 @@
 //! Extremes and their positions, order statistics.
 
-use super::{Dims, all_dims, as_geo, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes, select_into};
+use super::{
+    Dims, all_dims, as_geo, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes,
+    select_into,
+};
 use crate::access::Access;
 use crate::error::Result;
 use crate::ops::copy::contiguous_raw;
@@ -82,7 +85,11 @@ pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
     let dims = match dim {
         Some(d) => one_nonempty(self_, d, "aminmax")?,
         None => {
-            ensure!(self_.numel() > 0, Runtime, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
+            ensure!(
+                self_.numel() > 0,
+                Runtime,
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+            );
             all_dims(self_)
         }
     };
@@ -91,14 +98,21 @@ pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
     Ok((m.clone(), m))
 }
 /// `aminmax`
-pub fn aminmax_cpu(self_: &Tensor, dim: Option<i64>, _keepdim: bool, min: &Tensor, max: &Tensor) -> Result<()> {
+pub fn aminmax_cpu(
+    self_: &Tensor,
+    dim: Option<i64>,
+    _keepdim: bool,
+    min: &Tensor,
+    max: &Tensor,
+) -> Result<()> {
     let dims = match dim {
         Some(d) => one(self_, d)?,
         None => all_dims(self_),
     };
     let (x, g) = as_geo(self_, &dims)?;
     let a = Access::new(&[&x], &[min, max])?;
-    erased::aminmax(a.any(0)?, g, a.any_mut(0)?, a.any_mut(1)?).ok_or_else(|| Error::not_implemented_for("aminmax_cpu", x.dtype()))
+    erased::aminmax(a.any(0)?, g, a.any_mut(0)?, a.any_mut(1)?)
+        .ok_or_else(|| Error::not_implemented_for("aminmax_cpu", x.dtype()))
 }
 
 macro_rules! arg {
@@ -202,7 +216,14 @@ pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
     Ok(values_indices(self_, &dims, keepdim))
 }
 /// `kthvalue`
-pub fn kthvalue_cpu(self_: &Tensor, k: i64, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+pub fn kthvalue_cpu(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    _keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
     let (x, g) = as_geo(self_, &one(self_, dim)?)?;
     let a = Access::new(&[&x], &[values, indices])?;
     erased::kthvalue(a.any(0)?, g, k as usize, a.any_mut(0)?, a.slice_mut::<i64>(1)?)

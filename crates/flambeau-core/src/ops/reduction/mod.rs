@@ -125,7 +125,8 @@ pub(crate) fn select_into(
 ) -> Result<()> {
     let (x, g) = as_geo(self_, dims)?;
     let a = Access::new(&[&x], &[outs.0, outs.1])?;
-    kernel(a.any(0)?, g, a.any_mut(0)?, a.slice_mut::<i64>(1)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
+    kernel(a.any(0)?, g, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
+        .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
 }
 /// The same for indices alone.
 pub(crate) fn index_into(
@@ -171,16 +172,33 @@ pub fn sum_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Optio
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), sum_dtype(self_, dtype), self_.device()))
 }
 /// `sum`
-pub fn sum_cpu(self_: &Tensor, dim: Option<&[i64]>, _keep: bool, _dtype: Option<DType>, out: &Tensor) -> Result<()> {
+pub fn sum_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    _keep: bool,
+    _dtype: Option<DType>,
+    out: &Tensor,
+) -> Result<()> {
     sum_like("sum_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::sum)
 }
 /// `nansum`
-pub fn nansum_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<OutMeta> {
+pub fn nansum_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<OutMeta> {
     ensure!(!self_.is_complex(), Runtime, "nansum does not support complex inputs");
     sum_meta(self_, dim, keepdim, dtype)
 }
 /// `nansum`
-pub fn nansum_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>, out: &Tensor) -> Result<()> {
+pub fn nansum_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &Tensor,
+) -> Result<()> {
     if self_.dtype().is_integral(true) {
         return sum_cpu(self_, dim, keepdim, dtype, out);
     }
@@ -200,12 +218,23 @@ pub fn prod_dim_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DTyp
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), sum_dtype(self_, dtype), self_.device()))
 }
 /// `prod.dim_int`
-pub fn prod_dim_cpu(self_: &Tensor, dim: i64, _keepdim: bool, _dtype: Option<DType>, out: &Tensor) -> Result<()> {
+pub fn prod_dim_cpu(
+    self_: &Tensor,
+    dim: i64,
+    _keepdim: bool,
+    _dtype: Option<DType>,
+    out: &Tensor,
+) -> Result<()> {
     sum_like("prod_cpu", self_, &one(self_, dim)?, out, erased::prod)
 }
 
 /// `mean.dim`
-pub fn mean_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<OutMeta> {
+pub fn mean_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<OutMeta> {
     let d = dtype.unwrap_or(self_.dtype());
     ensure!(
         d.is_floating() || d.is_complex(),
@@ -218,7 +247,13 @@ pub fn mean_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Opti
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), d, self_.device()))
 }
 /// `mean.dim`
-pub fn mean_cpu(self_: &Tensor, dim: Option<&[i64]>, _keep: bool, _dtype: Option<DType>, out: &Tensor) -> Result<()> {
+pub fn mean_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    _keep: bool,
+    _dtype: Option<DType>,
+    out: &Tensor,
+) -> Result<()> {
     let x = if self_.dtype() == out.dtype() { self_.clone() } else { cast_to(self_, out.dtype())? };
     reduce_into("mean_cpu", &x, &reduced_dims(self_.dim(), dim)?, out, erased::mean)
 }
@@ -313,9 +348,10 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     if self_.sizes() == size {
         return Ok(self_.clone());
     }
-    let extra = self_.dim().checked_sub(size.len()).filter(|e| {
-        size.iter().zip(&self_.sizes()[*e..]).all(|(w, h)| w == h || *w == 1)
-    });
+    let extra = self_
+        .dim()
+        .checked_sub(size.len())
+        .filter(|e| size.iter().zip(&self_.sizes()[*e..]).all(|(w, h)| w == h || *w == 1));
     let Some(extra) = extra else {
         return Err(Error::shape(format!(
             "size {{{}}} is not expandable to size {{{}}}.",

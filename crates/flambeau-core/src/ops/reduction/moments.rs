@@ -74,14 +74,32 @@ moment_forms! {
 }
 
 /// `var_mean.correction`
-pub fn var_mean(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+pub fn var_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
     let d = self_.dtype();
-    ensure!(d.is_floating() || d.is_complex(), Runtime, "var_mean only support floating point and complex dtypes");
+    ensure!(
+        d.is_floating() || d.is_complex(),
+        Runtime,
+        "var_mean only support floating point and complex dtypes"
+    );
     Ok((ops::var(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
 }
 /// `std_mean.correction`
-pub fn std_mean(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+pub fn std_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
     let d = self_.dtype();
-    ensure!(d.is_floating() || d.is_complex(), Runtime, "std_mean only support floating point and complex dtypes");
+    ensure!(
+        d.is_floating() || d.is_complex(),
+        Runtime,
+        "std_mean only support floating point and complex dtypes"
+    );
     Ok((ops::std(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
 }

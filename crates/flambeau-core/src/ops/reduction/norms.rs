@@ -99,7 +99,8 @@ pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -
             None => (x.clone(), None),
         };
         let _ = keepdim;
-        let s = ops::log(&ops::reshape(&ops::sum(&ops::exp(&shifted)?, Some(dim), true, None)?, out.sizes())?)?;
+        let s =
+            ops::log(&ops::reshape(&ops::sum(&ops::exp(&shifted)?, Some(dim), true, None)?, out.sizes())?)?;
         let r = match back {
             Some(m) => ops::add(&s, &m, Scalar::Int(1))?,
             None => s,

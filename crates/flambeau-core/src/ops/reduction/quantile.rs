@@ -74,7 +74,11 @@ fn quantile_of(
         let last = ops::mul(&q, &number((n - 1) as f64)?)?;
         let nan = ops::any_dim(&ops::isnan(&sorted)?, -1, true)?;
         // where the row holds NaN, its last sorted element is NaN and every rank points there
-        let last = ops::add(&last, &ops::zeros_like(&ops::sum(&sorted, Some(&[-1]), true, None)?, None, None, None, None, None)?, one)?;
+        let last = ops::add(
+            &last,
+            &ops::zeros_like(&ops::sum(&sorted, Some(&[-1]), true, None)?, None, None, None, None, None)?,
+            one,
+        )?;
         let last = ops::nan_to_num(&last, None, None, None)?;
         ops::masked_fill(&last, &nan, Scalar::Int(n - 1))?
     };
@@ -107,20 +111,44 @@ fn quantile_of(
 }
 
 /// `quantile`
-pub fn quantile(self_: &Tensor, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
+pub fn quantile(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
     quantile_of(self_, q, dim, keepdim, interpolation, false)
 }
 /// `nanquantile`
-pub fn nanquantile(self_: &Tensor, q: &Tensor, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
+pub fn nanquantile(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
     quantile_of(self_, q, dim, keepdim, interpolation, true)
 }
 /// `quantile.scalar`
-pub fn quantile_scalar(self_: &Tensor, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
+pub fn quantile_scalar(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
     ensure!((0.0..=1.0).contains(&q), Runtime, "quantile() q must be in the range [0, 1] but got {q}");
     quantile(self_, &q_tensor(self_, q)?, dim, keepdim, interpolation)
 }
 /// `nanquantile.scalar`
-pub fn nanquantile_scalar(self_: &Tensor, q: f64, dim: Option<i64>, keepdim: bool, interpolation: &str) -> Result<Tensor> {
+pub fn nanquantile_scalar(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
     ensure!((0.0..=1.0).contains(&q), Runtime, "quantile() q must be in the range [0, 1] but got {q}");
     nanquantile(self_, &q_tensor(self_, q)?, dim, keepdim, interpolation)
 }
