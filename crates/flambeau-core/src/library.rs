@@ -67,10 +67,10 @@ fn index() -> Arc<Index> {
     let crates = registry::crates();
     let dynamic = DYNAMIC.read().unwrap_or_else(|e| e.into_inner()).clone();
     let stamp = (crates.len(), dynamic.len(), NATIVE.read().unwrap_or_else(|e| e.into_inner()).len());
-    if let Some(i) = &*INDEX.read().unwrap_or_else(|e| e.into_inner()) {
-        if i.stamp == stamp {
-            return i.clone();
-        }
+    if let Some(i) = &*INDEX.read().unwrap_or_else(|e| e.into_inner())
+        && i.stamp == stamp
+    {
+        return i.clone();
     }
     let ops = crates.iter().flat_map(|c| c.ops.iter().copied()).chain(dynamic);
     let built = Arc::new(build(ops, stamp));
@@ -247,10 +247,10 @@ impl Function {
         let given = args.len().saturating_sub(skip) + kwargs.len();
         let plausible: Vec<&Signature> =
             all.iter().filter(|s| (s.min_args()..=s.max_args()).contains(&given)).collect();
-        if let [s] = plausible[..] {
-            if let Err(Some(e)) = bind::bind(&name, s, args, kwargs, true) {
-                return Err(e);
-            }
+        if let [s] = plausible[..]
+            && let Err(Some(e)) = bind::bind(&name, s, args, kwargs, true)
+        {
+            return Err(e);
         }
         Err(bind::invalid_combination(&name, &all.iter().collect::<Vec<_>>(), args, kwargs))
     }

@@ -107,10 +107,10 @@ fn per_dim(all: &[i64], args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 fn item(t: &Tensor) -> Result<Scalar> {
     t.try_item::<Scalar>()
 }
-fn tolist(t: &Tensor, sizes: &[i64], flat: &mut std::vec::IntoIter<Value>) -> Value {
+fn tolist(sizes: &[i64], flat: &mut std::vec::IntoIter<Value>) -> Value {
     match sizes.split_first() {
         None => flat.next().unwrap_or(Value::None),
-        Some((n, rest)) => Value::List((0..*n).map(|_| tolist(t, rest, flat)).collect()),
+        Some((n, rest)) => Value::List((0..*n).map(|_| tolist(rest, flat)).collect()),
     }
 }
 fn all_items(t: &Tensor) -> Result<Vec<Value>> {
@@ -260,7 +260,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.tolist", |a, _| {
         let t = self_(a)?;
         let mut flat = all_items(t)?.into_iter();
-        Ok(vec![tolist(t, t.sizes(), &mut flat)])
+        Ok(vec![tolist(t.sizes(), &mut flat)])
     }),
     ("torch.promote_types", |a, _| one(promotion::promote_types(dtype_of(a.first())?, dtype_of(a.get(1))?)?)),
     ("torch.can_cast", |a, _| one(promotion::can_cast(dtype_of(a.first())?, dtype_of(a.get(1))?))),
