@@ -1,1 +1,50 @@
+//! Flambeau's gradient engine.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`engine`] | [`backward`], [`grad()`] |
+//! | [`grad_mode`] | [`no_grad`], [`enable_grad`], inference mode, as closures and guards |
+//! | [`function`] | custom functions |
+//! | [`forward_ad`] | forward mode |
+//! | [`gradcheck`] | gradients against finite differences |
+//! | [`functional`] | Jacobians, Hessians and products with them |
+//! | [`checkpoint`] | recomputation instead of storage |
+//! | [`runtime`], [`formula`], [`derivatives`] | what generated gradient code is made of |
 
+#![forbid(unsafe_code)]
+
+mod accumulate;
+pub mod anomaly;
+pub mod checkpoint;
+pub mod derivatives;
+pub mod engine;
+pub mod ext;
+pub mod formula;
+pub mod forward_ad;
+pub mod function;
+pub mod functional;
+pub mod grad_mode;
+#[rustfmt::skip]
+pub mod generated;
+pub mod gradcheck;
+mod hooks;
+mod inplace;
+pub mod runtime;
+pub mod saved;
+mod state;
+
+pub use anomaly::{detect_anomaly, set_detect_anomaly_guard};
+pub use engine::{GradOptions, backward, grad};
+pub use ext::{GradFn, MultiGrad, TensorAutogradExt, get_gradient_edge, register_multi_grad_hook};
+pub use function::Function;
+pub use grad_mode::{
+    enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
+    is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
+};
+pub use hooks::RemovableHandle;
+pub use state::requires_grad;
+
+/// What code that uses gradients imports.
+pub mod prelude {
+    pub use crate::ext::TensorAutogradExt;
+}

@@ -58,8 +58,13 @@ pub trait Node: Send + Sync + Any {
     fn header(&self) -> &NodeHeader;
     /// `AddBackward0`, as `grad_fn` prints.
     fn name(&self) -> Cow<'static, str>;
-    /// Gradients of the outputs to gradients of the inputs, one per edge.
-    fn apply(&self, grads: &mut [Option<Tensor>]) -> Result<SmallVec<[Option<Tensor>; 2]>>;
+    /// Gradients of the outputs to gradients of the inputs, one per edge. `this` is the node's own handle: saved outputs
+    /// get their history back from it.
+    fn apply(
+        &self,
+        this: &Arc<dyn Node>,
+        grads: &mut [Option<Tensor>],
+    ) -> Result<SmallVec<[Option<Tensor>; 2]>>;
     /// Frees what was saved for backward.
     fn release(&self) {}
     /// For the accumulation node of a leaf: that leaf.

@@ -23,6 +23,7 @@ pub mod ergonomic;
 pub mod error;
 pub mod generator;
 pub mod geometry;
+pub mod grad;
 #[allow(unsafe_code)]
 pub mod graph;
 #[allow(unsafe_code)]
@@ -30,6 +31,8 @@ pub mod iter;
 pub mod layout;
 pub mod library;
 pub mod out;
+pub mod planned;
+pub mod print;
 pub mod promotion;
 pub mod scalar;
 pub mod schema;
@@ -49,6 +52,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use flambeau_cpu::{B8, DType, Element, with_dtype};
 pub use generated::functions;
 pub use generator::Generator;
+pub use grad::BackwardOptions;
 pub use layout::{Layout, MemoryFormat};
 pub use scalar::Scalar;
 pub use tensor::Tensor;

@@ -67,6 +67,13 @@ impl Scalar {
             other => Complex::new(other.to_f64(), 0.0),
         }
     }
+    /// The complex conjugate.
+    pub fn conj(self) -> Scalar {
+        match self {
+            Scalar::Complex(c) => Scalar::Complex(c.conj()),
+            other => other,
+        }
+    }
     /// A complex number.
     pub fn is_complex(self) -> bool {
         matches!(self, Scalar::Complex(_))
@@ -113,4 +120,18 @@ from! {
     f16 => |v| Scalar::Float(v.to_f64()), bf16 => |v| Scalar::Float(v.to_f64()),
     Complex<f32> => |v| Scalar::Complex(Complex::new(v.re as f64, v.im as f64)),
     Complex<f64> => |v| Scalar::Complex(v),
+}
+
+impl std::ops::Neg for Scalar {
+    type Output = Scalar;
+    /// A bool counts as an integer. Integers wrap, as elements do; above `i64::MAX` they become floats.
+    fn neg(self) -> Scalar {
+        match self {
+            Scalar::Bool(b) => Scalar::Int(-(b as i64)),
+            Scalar::Int(i) => Scalar::Int(i.wrapping_neg()),
+            Scalar::UInt(u) => Scalar::Float(-(u as f64)),
+            Scalar::Float(f) => Scalar::Float(-f),
+            Scalar::Complex(c) => Scalar::Complex(-c),
+        }
+    }
 }

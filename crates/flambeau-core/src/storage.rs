@@ -113,6 +113,10 @@ impl Storage {
     pub fn bump_version(&self) {
         self.0.lock.bump_version()
     }
+    /// Number of handles on this memory.
+    pub fn handle_count(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
     /// Identity, for comparison.
     #[inline]
     pub fn id(&self) -> usize {

@@ -415,7 +415,12 @@ impl Tensor {
     /// Dispatch keys.
     #[inline(always)]
     pub fn key_set(&self) -> KeySet {
-        KeySet(self.0.keys.load(Ordering::Relaxed))
+        let own = KeySet(self.0.keys.load(Ordering::Relaxed));
+        match &self.0.owner {
+            Owner::Storage(_) => own,
+            // an in-place write to the base may have made it, and so every view of it, part of a gradient graph
+            Owner::Base(b) => own | KeySet(b.0.keys.load(Ordering::Relaxed) & KeySet::of(Key::Autograd).0),
+        }
     }
     /// Sets or clears a key of this tensor. Every handle sees it.
     pub fn set_key(&self, k: Key, on: bool) {
@@ -537,10 +542,4 @@ fn out_of_bounds(
         dtype.size(),
         s.nbytes()
     ))
-}
-
-impl std::fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Tensor({}, {}, {})", geometry::fmt_sizes(self.sizes()), self.dtype(), self.device())
-    }
 }

@@ -94,7 +94,7 @@ impl Call<'_> {
         let options = if self.with { options_ty(row) } else { None };
         let factory = is_factory(row);
         let own_struct = options.as_deref().is_some_and(|o| o != "TensorOptions");
-        let (mut params, mut exprs) = (Vec::new(), Vec::new());
+        let (mut params, mut exprs, mut pre) = (Vec::new(), Vec::new(), String::new());
         for (i, a) in row.schema.args.iter().enumerate() {
             let n = arg_name(i, a);
             if n == "self" {
@@ -103,6 +103,9 @@ impl Call<'_> {
             }
             let positional = a.default.is_none() || (!self.with && self.positional.contains(&a.name));
             if positional {
+                if row.operand.contains(&a.name) {
+                    let _ = writeln!(pre, "let {n} = expect({n}.operand());");
+                }
                 let (ty, expr) = positional_param(row, a, &n);
                 params.push(format!("{n}: {ty}"));
                 exprs.push(expr);
@@ -119,11 +122,10 @@ impl Call<'_> {
                 exprs.push(default_param(a.ty, a.default.as_ref().unwrap_or(&Default::None)));
             }
         }
-        let mut pre = String::new();
         if let Some(o) = &options {
             if factory {
                 params.push(format!("options: impl Into<{o}>"));
-                pre = "let o = options.into();\n".into();
+                pre.push_str("let o = options.into();\n");
             } else {
                 params.push(format!("o: {o}"));
             }
@@ -172,7 +174,7 @@ impl Call<'_> {
 /// Type and conversion of an argument that is given by position.
 fn positional_param(row: &Row, a: &Arg, n: &str) -> (String, String) {
     if row.operand.contains(&a.name) {
-        return ("impl Operand".into(), format!("&*expect({n}.operand())"));
+        return ("impl Operand".into(), format!("&{n}"));
     }
     // a defaulted argument that is given at all is not None; a tensor may come from an Option field
     let unwrap = a.ty.opt && a.ty.base != Base::Tensor && a.default.is_some();
@@ -313,7 +315,7 @@ fn options(c: &CrateTable) -> String {
     );
     for row in c.families.iter().flat_map(|f| &f.rows) {
         let Some(name) = options_ty(row).filter(|n| n != "TensorOptions") else { continue };
-        if row.python.is_empty() {
+        if row.python.is_empty() || !row.ergonomic {
             continue;
         }
         let factory = is_factory(row);
@@ -329,7 +331,9 @@ fn options(c: &CrateTable) -> String {
         if factory {
             s.push_str("pub(super) tensor: TensorOptions,\n");
         }
-        let _ = writeln!(s, "}}\nimpl Default for {name} {{\nfn default() -> Self {{\n{name} {{");
+        let _ = writeln!(s, "}}\nimpl Default for {name} {{\nfn default() -> Self {{\nSelf::new()\n}}\n}}");
+        let _ =
+            writeln!(s, "impl {name} {{\n/// The documented defaults.\npub fn new() -> Self {{\n{name} {{");
         for a in &fields {
             let d = default_owned(a.ty, a.default.as_ref().unwrap_or(&Default::None));
             let _ = writeln!(s, "{}: {d},", arg_ident(&a.name));
@@ -337,10 +341,7 @@ fn options(c: &CrateTable) -> String {
         if factory {
             s.push_str("tensor: TensorOptions::default(),\n");
         }
-        let _ = writeln!(
-            s,
-            "}}\n}}\n}}\nimpl {name} {{\n/// The documented defaults.\npub fn new() -> Self {{\nSelf::default()\n}}"
-        );
+        s.push_str("}\n}\n");
         for a in &fields {
             setter(&mut s, a);
         }
@@ -389,8 +390,10 @@ fn results(c: &CrateTable) -> Result<String, String> {
         String::from("//! Results with names.\n\n#[allow(unused_imports)]\nuse super::prelude::*;\n\n");
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in c.families.iter().flat_map(|f| &f.rows) {
-        let Some(name) = result_name(row).filter(|_| !row.python.is_empty()) else { continue };
-        let names: Vec<String> = row.schema.returns.iter().map(|r| ident(&r.0)).collect();
+        let Some(name) = result_name(row).filter(|_| row.ergonomic && !row.python.is_empty()) else {
+            continue;
+        };
+        let names: Vec<String> = row.schema.returns.iter().map(|r| arg_ident(&r.0)).collect();
         if let Some(old) = seen.get(&name) {
             if *old != names {
                 return Err(format!(

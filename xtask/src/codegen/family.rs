@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub fn emit(f: &Family, package: &str) -> Result<String, String> {
     let mut out = format!(
         "//! Operators of the family `{0}`.\n\n\
-         #[allow(unused_imports)]\nuse super::{{D, a, kw, mu, ops, prelude::*}};\n\
+         #[allow(unused_imports)]\nuse super::{{D, a, kw, mu, nu, ops, prelude::*}};\n\
          #[allow(unused_imports)]\nuse crate::ops::{0} as f;\n\n",
         f.name
     );
@@ -48,7 +48,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
         Grad::Formulas(_) => "Formula",
     };
     w(out, format_args!("/// `{}`: {}\n", form.aten(), row.doc))?;
-    let make = if row.kind == Kind::Composite {
+    let make = if form.is_composite() {
         format!("Op::composite(&{stat}_INFO, {}, {stem}_adaptor)", kernels[0].1)
     } else {
         let slots: Vec<String> = kernels.iter().map(|(k, f)| format!("(Key::{k}, {f})")).collect();
@@ -60,6 +60,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
     for a in form.schema_args() {
         let name = if a.kw_only { "kw" } else { "a" };
         let text = format!("{name}({:?}, {}, {})", a.name, core_ty(a.ty)?, core_default(&a));
+        let text = if row.operand.contains(&a.name) { format!("nu({text})") } else { text };
         args.push(if a.mutated { format!("mu({text})") } else { text });
     }
     let mut returns = Vec::new();
@@ -77,7 +78,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
             args.join(", "),
             returns.join(", "),
             python.join(", "),
-            row.kind == Kind::Composite,
+            form.is_composite(),
             row.doc,
         ),
     )?;
@@ -92,9 +93,15 @@ pub fn python_names(form: &Form) -> Vec<String> {
     let row = form.row;
     let all = row.python.iter().chain(&row.alias);
     let full = |p: &str| if p.starts_with("Tensor.") { format!("torch.{p}") } else { p.to_string() };
+    let writes = |d: &str| d.starts_with("__i") && !["__invert__", "__int__", "__index__"].contains(&d);
+    let dunder =
+        |w: bool| row.dunder.iter().filter(move |d| writes(d) == w).map(|d| format!("torch.Tensor.{d}"));
     match form.mode {
-        Mode::Plain => all.map(|p| full(p)).collect(),
-        Mode::Inplace => all.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_")).collect(),
+        Mode::Plain => all.map(|p| full(p)).chain(dunder(row.schema.mutates())).collect(),
+        Mode::Inplace => {
+            let methods = all.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_"));
+            methods.chain(dunder(true)).collect()
+        }
         Mode::Out => all.filter(|p| !p.starts_with("Tensor.")).map(|p| full(p)).collect(),
     }
 }
@@ -115,6 +122,18 @@ fn head(out: &mut String, form: &Form, name: &str) {
 
 fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)>, String> {
     let row = form.row;
+    let name = format!("{}_kernel", form.stem());
+    if let Some(plan) = &row.plan {
+        let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
+        let run = match form.mode {
+            Mode::Plain => "run()".to_string(),
+            Mode::Inplace => format!("run_inplace({})", args[0]),
+            Mode::Out => "run_out(out)".to_string(),
+        };
+        head(out, form, &name);
+        let _ = writeln!(out, "f::{plan}({})?.{run}\n}}", args.join(", "));
+        return Ok(vec![("Cpu", name.clone()), ("Meta", name)]);
+    }
     let base = row.rust.trim_end_matches('_').to_ascii_uppercase();
     let inputs: Vec<String> =
         row.schema.args.iter().filter(|a| a.ty.is_tensor()).map(|a| arg_ident(&a.name)).collect();
@@ -137,7 +156,6 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
         Mode::Inplace => format!("iter::pointwise_inplace({call})"),
         Mode::Out => format!("iter::pointwise_out({call}, out)"),
     };
-    let name = format!("{}_kernel", form.stem());
     {
         if form.mode == Mode::Plain {
             let kernel = row.kernel.as_deref().unwrap_or("");
@@ -156,26 +174,6 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
     Ok(vec![("Cpu", name.clone()), ("Meta", name)])
 }
 
-/// The tensor arguments as one slice expression.
-fn tensor_inputs(row: &Row) -> String {
-    let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
-    if tensors.iter().all(|a| a.ty.is_one_tensor()) {
-        let names: Vec<String> = tensors.iter().map(|a| arg_ident(&a.name)).collect();
-        return format!("&[{}]", names.join(", "));
-    }
-    let mut s = String::from("&{ let mut v: Vec<&Tensor> = Vec::new();");
-    for a in tensors {
-        let n = arg_ident(&a.name);
-        let _ = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
-            (false, false, _) => write!(s, " v.push({n});"),
-            (true, _, true) => write!(s, " v.extend({n}.iter().flatten());"),
-            _ => write!(s, " v.extend({n});"),
-        };
-    }
-    s.push_str(" v }");
-    s
-}
-
 fn structured(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
     let row = form.row;
     let rust = &row.rust;
@@ -186,7 +184,8 @@ fn structured(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
     let pattern = |p: &str| if n == 1 { format!("{p}0") } else { format!("({})", numbered(p).join(", ")) };
     let per = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>();
     let sep = if args.is_empty() { "" } else { ", " };
-    let inputs = tensor_inputs(row);
+    let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+    let inputs = super::autograd::tensor_slice(&tensors);
     let mut names = Vec::new();
     {
         for key in ["Cpu", "Meta"] {
@@ -239,8 +238,8 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
     let row = form.row;
     let rust = super::types::ident(&row.rust);
     let keys: &[&'static str] = match (row.kind, form.mode) {
-        (Kind::View, _) => &["Cpu", "Cuda", "Meta", "Private"],
-        (Kind::Composite, _) => &["Cpu"],
+        _ if form.is_composite() => &["Cpu"],
+        (Kind::View | Kind::Composite, _) => &["Cpu", "Cuda", "Meta", "Private"],
         _ if row.schema.mutates() || (form.mode == Mode::Inplace && row.inplace_by_hand) => &["Cpu", "Meta"],
         _ if row.meta_fn => &["Cpu", "Meta"],
         _ => &["Cpu"],
@@ -271,6 +270,12 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
         {
             head(out, form, &name);
+            if form.self_mut() {
+                // the handle becomes the view; the call records it as one
+                let _ = writeln!(out, "*{} = ops::{rust}({})?;\nOk(())\n}}", args[0], args.join(", "));
+                v.push((*key, name));
+                continue;
+            }
             let _ = writeln!(out, "let r = {below}({})?;", args.join(", "));
             if form.mode == Mode::Inplace {
                 let _ = writeln!(out, "out::copy_to_self({:?}, {}, &r)\n}}", form.ident(), args[0]);

@@ -2,7 +2,7 @@
 
 use super::types::{camel, ident, param_ty, return_ty};
 use crate::schema::{Arg, Base, Default, Ty};
-use crate::table::{Kind, Row};
+use crate::table::{Grad, Kind, Row};
 
 /// Which form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +77,12 @@ impl<'a> Form<'a> {
     }
     /// Whether the first argument's geometry may change, so that it is taken by `&mut`.
     pub fn self_mut(&self) -> bool {
-        self.mode == Mode::Inplace && self.row.inplace_by_hand && self.row.kind == Kind::View
+        self.mode == Mode::Inplace && self.row.kind == Kind::View
+    }
+    /// A body over other operators, differentiable through them. A composite with a formula of its own is none; an
+    /// in-place view only replaces the handle.
+    pub fn is_composite(&self) -> bool {
+        self.self_mut() || (self.row.kind == Kind::Composite && !matches!(self.row.grad, Grad::Formulas(_)))
     }
     /// Names of the tensors that an out form writes.
     pub fn outs(&self) -> Vec<String> {
@@ -154,9 +159,9 @@ impl<'a> Form<'a> {
     }
 }
 
-/// A schema argument's Rust name.
+/// A schema argument's Rust name; matrices lose their capitals (`A`, `LU`).
 pub fn arg_ident(s: &str) -> String {
-    ident(s)
+    ident(&s.to_ascii_lowercase())
 }
 
 /// Arguments that are the common options of factories.

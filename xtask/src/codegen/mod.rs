@@ -1,8 +1,10 @@
 //! `cargo xtask codegen`: from the operator table to `src/generated/` of each crate.
 
+mod autograd;
 mod ergonomic;
 mod family;
 mod form;
+mod formula;
 mod ops;
 mod types;
 
@@ -26,9 +28,16 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     };
     let mut stale = Vec::new();
     let mut written = 0;
+    let mut outputs = Vec::new();
     for c in table::load(root)? {
-        let dir = c.dir.join("src/generated");
-        let files = format_all(root, emit(&c)?)?;
+        let engine = root.join("crates/flambeau-autograd");
+        if c.package == CORE && engine.join("Cargo.toml").is_file() {
+            outputs.push((engine.join("src/generated"), emit_core_derivatives(&c, &engine)?));
+        }
+        outputs.push((c.dir.join("src/generated"), emit(&c)?));
+    }
+    for (dir, files) in outputs {
+        let files = format_all(root, files)?;
         for old in existing(&dir) {
             let name = old.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             if !files.contains_key(&name) {
@@ -69,9 +78,72 @@ fn existing(dir: &Path) -> Vec<PathBuf> {
     v
 }
 
+const CORE: &str = "flambeau-core";
+
+/// `use` lines of a derivatives module. `home` is the crate that holds the formulas written by hand, `engine` the path
+/// of the autograd crate from there.
+fn derivative_uses(family: &str, home: &Path, engine: &str) -> String {
+    let mut s = format!(
+        "use {engine}::derivatives::views::Geometry;\nuse {engine}::formula::*;\nuse {engine}::runtime::{{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt}};\n\
+         use flambeau_core::dispatch::Key;\nuse flambeau_core::geometry::SizeVec;\n\
+         use flambeau_core::{{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor}};\n"
+    );
+    let module = home.join("src/derivatives");
+    if module.join(format!("{family}.rs")).is_file() || module.join(family).is_dir() {
+        s += &format!("use crate::derivatives::{family}::*;\n");
+    }
+    s
+}
+
+/// What derivatives modules take from their parent.
+const DERIVATIVE_HELPERS: &str = "/// Pins a formula's type.\n#[allow(dead_code)]\n\
+    fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {\nr\n}\n\
+    #[allow(dead_code)]\n#[cold]\nfn no_forward(op: &str) -> flambeau_core::Error {\n\
+    flambeau_core::Error::missing(format!(\n\"Trying to use forward AD with {op} that does not support it because it has not been implemented yet.\"\n))\n}\n";
+
+/// The derivatives of the core's rows, which live in the autograd crate.
+fn emit_core_derivatives(c: &CrateTable, engine: &Path) -> Result<BTreeMap<String, String>, String> {
+    let (_, modules) = ergonomic_modules(c, "crate")?;
+    let mut files = BTreeMap::new();
+    let mut names = Vec::new();
+    for f in named(c, &modules).families {
+        let uses = derivative_uses(&f.name, engine, "crate");
+        if let Some(text) = autograd::emit(&f, "flambeau_core::ops", "flambeau_core::generated", &uses)? {
+            files.insert(format!("{}.rs", f.module), text);
+            names.push(f.module);
+        }
+    }
+    let mods: String = names.iter().map(|n| format!("pub mod {n};\n")).collect();
+    let calls: String = names.iter().map(|n| format!("{n}::fill();\n")).collect();
+    files.insert(
+        "mod.rs".into(),
+        format!("//! Derivatives of the core's operators.\n\n{mods}\n/// Fills the autograd slots.\npub fn fill() {{\n{calls}}}\n{DERIVATIVE_HELPERS}"),
+    );
+    Ok(files)
+}
+
+type Files = Vec<(String, String)>;
+
+fn ergonomic_modules(c: &CrateTable, core: &str) -> Result<(Files, Vec<String>), String> {
+    let files = ergonomic::emit(c, core)?;
+    let names = files.iter().map(|f| f.0.clone()).collect();
+    Ok((files, names))
+}
+
+/// The table with its families' module names chosen: a family may be called as a Python module is (`linalg`).
+fn named(c: &CrateTable, taken: &[String]) -> CrateTable {
+    let mut c = c.clone();
+    for f in &mut c.families {
+        if taken.contains(&f.name) || f.name == "ops" {
+            f.module = format!("{}_ops", f.name);
+        }
+    }
+    c
+}
+
 /// All files of one crate, by name, not formatted.
 pub fn emit(c: &CrateTable) -> Result<BTreeMap<String, String>, String> {
-    let is_core = c.package == "flambeau-core";
+    let is_core = c.package == CORE;
     let core = if is_core { "crate" } else { "flambeau_core" };
     let mut files = BTreeMap::new();
     let mut put = |name: &str, text: String| -> Result<(), String> {
@@ -80,31 +152,36 @@ pub fn emit(c: &CrateTable) -> Result<BTreeMap<String, String>, String> {
             None => Ok(()),
         }
     };
-    let mut modules: Vec<String> = Vec::new();
-    for (name, text) in ergonomic::emit(c, core)? {
+    let (texts, modules) = ergonomic_modules(c, core)?;
+    for (name, text) in texts {
         put(&name, text)?;
-        modules.push(name);
     }
-    // a family may be called as a Python module is: `linalg`
-    let mut c = c.clone();
-    for f in &mut c.families {
-        if modules.contains(&f.name) || f.name == "ops" {
-            f.module = format!("{}_ops", f.name);
-        }
+    let c = named(c, &modules);
+    let mut derivatives = Vec::new();
+    for f in &c.families {
         put(&f.module, family::emit(f, &c.package)?)?;
+        if is_core {
+            continue;
+        }
+        let uses = derivative_uses(&f.name, &c.dir, "flambeau_autograd");
+        if let Some(text) = autograd::emit(f, "super::ops", "super", &uses)? {
+            let name = format!("{}_grad", f.module);
+            put(&name, text)?;
+            derivatives.push(name);
+        }
     }
     put("ops", ops::emit(&c.families))?;
-    put("mod", root_module(&c, core, &modules))?;
+    put("mod", root_module(&c, core, &modules, &derivatives))?;
     Ok(files)
 }
 
-fn root_module(c: &CrateTable, core: &str, modules: &[String]) -> String {
+fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[String]) -> String {
     let mut s = String::from("//! What the operator table declares.\n\n");
     for f in &c.families {
         s += &format!("pub mod {};\n", f.module);
     }
     s += "pub mod ops;\n";
-    for m in modules {
+    for m in modules.iter().chain(derivatives) {
         s += &format!("pub mod {m};\n");
     }
     s += &format!(
@@ -127,10 +204,11 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String]) -> String {
          pub use {core}::DType;\n}}\n\n\
          use {core}::dispatch::{{AnyOp, CrateReg}};\nuse {core}::schema::{{Arg, Default_ as D, Ty}};\n\n\
          const fn a(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
-         Arg {{ name, ty, default, kw_only: false, mutated: false }}\n}}\n\
+         Arg {{ name, ty, default, kw_only: false, mutated: false, number: false }}\n}}\n\
          const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
-         Arg {{ name, ty, default, kw_only: true, mutated: false }}\n}}\n\
-         const fn mu(mut a: Arg) -> Arg {{\na.mutated = true;\na\n}}\n\n"
+         Arg {{ name, ty, default, kw_only: true, mutated: false, number: false }}\n}}\n\
+         const fn mu(mut a: Arg) -> Arg {{\na.mutated = true;\na\n}}\n\
+         #[allow(dead_code)]\nconst fn nu(mut a: Arg) -> Arg {{\na.number = true;\na\n}}\n\n"
     );
     s += &format!(
         "#[allow(dead_code)]\nfn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {{\n\
@@ -148,8 +226,12 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String]) -> String {
     s += &format!(
         "/// The crate's entry in the registry.\npub static REG: CrateReg = CrateReg {{ name: {:?}, ops: OPS, fills: {} }};\n\n",
         c.package,
-        if core == "crate" { "&[]" } else { "&[crate::fill]" },
+        if derivatives.is_empty() { "&[]" } else { "&[fill]" },
     );
+    if !derivatives.is_empty() {
+        let calls: String = derivatives.iter().map(|n| format!("{n}::fill();\n")).collect();
+        s += &format!("fn fill() {{\n{calls}}}\n{DERIVATIVE_HELPERS}\n");
+    }
     s += &format!(
         "#[cfg(not(miri))]\n#[allow(unsafe_code)]\n#[linkme::distributed_slice({core}::dispatch::registry::CRATES)]\nstatic ENTRY: &CrateReg = &REG;\n"
     );

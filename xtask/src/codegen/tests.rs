@@ -50,7 +50,7 @@ fn pointwise() {
         &t,
         "methods.rs",
         &[
-            "pub fn add(&self, other: impl Operand) -> Tensor {\nexpect(ops::add(self, &expect(other.operand()), Scalar::Int(1)))",
+            "pub fn add(&self, other: impl Operand) -> Tensor {\nlet other = expect(other.operand());\nexpect(ops::add(self, &other, Scalar::Int(1)))",
             "pub fn add_with_(&self, other: impl Operand, o: AddOptions) -> &Self",
             "#[doc(alias = \"torch.Tensor.add_\")]",
         ],
@@ -167,4 +167,110 @@ fn two_rows_for_one_method_name() {
         kind = "composite""#,
     );
     assert!(files("flambeau-core", &t).unwrap_err().contains("Tensor::f comes from both"));
+}
+
+fn derivatives(text: &str) -> String {
+    let f = parse_family(Path::new("ops/x.toml"), text).unwrap();
+    autograd::emit(&f, "ops", "o", "").unwrap().unwrap_or_default()
+}
+
+#[test]
+fn derivatives_save_only_what_a_wanted_formula_uses() {
+    let text = derivatives(&with(
+        r#"schema = "mul.Tensor(Tensor self, Tensor other, *, str mode=\"a\", int[] dim=[]) -> Tensor"
+        kind = "composite"
+        inplace = true
+        out = true
+        jvp = "auto_elementwise"
+        grad = { self = "mul(grad, conj(other)?, dim)", other = "Ok(reshape(&mul(grad, self_)?, self_sizes)?)" }"#,
+    ));
+    for w in [
+        "pub struct MulBackward {\ndim: Vec<i64>,\nother: Saved,\nself_: Saved,\nself_sizes: SizeVec,\n}",
+        "if cx.need(0) { let other = &self.other.unpack(cx, \"other\")?; Some(mul(grad, conj(other)?, dim)?) }",
+        "Some(reshape(&mul(grad, self_)?, self_sizes)?)",
+        "other: Saved::input_if(edges.wants(0), other)",
+        "o::x::MUL_.register",
+        "let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;",
+        "let self_ = old.as_ref().unwrap_or(self_);",
+        "rt::check_out(\"mul\", &[self_, other], &[&*out])?;",
+    ] {
+        let w = w.replace("o::x::", "o::");
+        assert!(text.contains(&w), "no `{w}` in\n{text}");
+    }
+    assert!(!text.contains("mode:  String") && !text.contains("mode: mode"));
+}
+
+#[test]
+fn derivatives_of_lists_views_and_several_results() {
+    let cat = derivatives(&with(
+        r#"schema = "cat(Tensor[] tensors, Tensor? w, int dim=0) -> Tensor"
+        kind = "direct"
+        jvp = "auto_linear"
+        grad = { tensors = "cat_backward(grad, tensors_sizes, dim, need)", w = "f(grad, result)" }"#,
+    ));
+    for w in [
+        "tensors_sizes: Vec<SizeVec>",
+        "tensors_len: usize",
+        "if cx.need_any(0..self.tensors_len) { cat_backward(grad, tensors_sizes, dim, need)? } else { vec![None; self.tensors_len] }",
+        "if cx.need(self.tensors_len)",
+        "out.extend(g0);\nout.push(g1);",
+        "Edges::new().list(tensors).opt(w)",
+        "rt::recording_opt(&[w]) || rt::recording_list(tensors)",
+        "ops::cat(&tensors_t, w_t.as_ref(), dim).map(Some)",
+    ] {
+        assert!(cat.contains(w), "no `{w}` in\n{cat}");
+    }
+    let split = derivatives(&with(
+        r#"schema = "split(Tensor(a -> *) self, int n) -> Tensor(a)[]"
+        kind = "view"
+        grad = { self = "split_backward(grads, self_sizes, n)" }"#,
+    ));
+    assert!(split.contains(
+        "rt::record_views(self_, &out, edges, body);\n} else {\nrt::views_unrecorded(self_, &out);"
+    ));
+    assert!(
+        !split.contains("no_grads")
+            && split.contains("let g0 = Some(split_backward(grads, self_sizes, n)?);")
+    );
+    let svd = derivatives(&with(
+        r#"schema = "qr(Tensor a, Tensor b) -> (Tensor Q, Tensor R, Tensor p)"
+        kind = "direct"
+        diff_outputs = ["Q", "R"]
+        grad = { "a, b" = "qr_backward(grads, result0, result2)" }"#,
+    ));
+    for w in [
+        "let [g0, g1] = if cx.need(0) || cx.need(1) {",
+        "result0: Saved::output(&out0, 0), result2: Saved::input(&out2)",
+        "rt::record_multi(&[&out0, &out1], edges, body);",
+        "return Err(no_forward(\"qr\"));",
+    ] {
+        assert!(svd.contains(w), "no `{w}` in\n{svd}");
+    }
+}
+
+#[test]
+fn rows_without_gradient() {
+    let text = derivatives(&with(
+        r#"schema = "eq(Tensor self, Tensor other) -> Tensor"
+        kind = "pointwise"
+        kernel = "EQ"
+        inplace = true
+        grad = "none""#,
+    ));
+    assert!(text.contains("rt::rebase_none(self_, \"eq_\")?") && !text.contains("EqBackward"));
+    assert!(!text.contains("o::EQ.register"));
+    let view = with(
+        r#"schema = "t(Tensor(a) self) -> Tensor(a)"
+        python = ["Tensor.t"]
+        kind = "view"
+        inplace = true
+        grad = { self = "t(grad)" }"#,
+    );
+    check(
+        &view,
+        "x.rs",
+        &["*self_ = ops::t(self_)?;", "Op::composite(&T__INFO, t_inplace_cpu, t_inplace_adaptor)"],
+    );
+    check(&view, "methods.rs", &["pub fn t_(&mut self) -> &mut Self"]);
+    assert!(!derivatives(&view).contains("o::T_.register"));
 }

@@ -5,24 +5,70 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
-/// Keyword arguments of `torch.clone`.
+/// Keyword arguments of `torch.isclose`.
 #[derive(Clone, Debug)]
-pub struct CloneOptions {
-    pub(super) memory_format: Option<MemoryFormat>,
+pub struct IscloseOptions {
+    pub(super) rtol: f64,
+    pub(super) atol: f64,
+    pub(super) equal_nan: bool,
 }
-impl Default for CloneOptions {
+impl Default for IscloseOptions {
     fn default() -> Self {
-        CloneOptions { memory_format: None }
+        Self::new()
     }
 }
-impl CloneOptions {
+impl IscloseOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        IscloseOptions { rtol: 1e-5, atol: 1e-8, equal_nan: false }
     }
-    /// Sets `memory_format` (default `None`).
-    pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
-        self.memory_format = Some(memory_format);
+    /// Sets `rtol` (default `1e-5`).
+    pub fn rtol(mut self, rtol: f64) -> Self {
+        self.rtol = rtol;
+        self
+    }
+    /// Sets `atol` (default `1e-8`).
+    pub fn atol(mut self, atol: f64) -> Self {
+        self.atol = atol;
+        self
+    }
+    /// Sets `equal_nan` (default `false`).
+    pub fn equal_nan(mut self, equal_nan: bool) -> Self {
+        self.equal_nan = equal_nan;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.allclose`.
+#[derive(Clone, Debug)]
+pub struct AllcloseOptions {
+    pub(super) rtol: f64,
+    pub(super) atol: f64,
+    pub(super) equal_nan: bool,
+}
+impl Default for AllcloseOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AllcloseOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AllcloseOptions { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+    }
+    /// Sets `rtol` (default `1e-5`).
+    pub fn rtol(mut self, rtol: f64) -> Self {
+        self.rtol = rtol;
+        self
+    }
+    /// Sets `atol` (default `1e-8`).
+    pub fn atol(mut self, atol: f64) -> Self {
+        self.atol = atol;
+        self
+    }
+    /// Sets `equal_nan` (default `false`).
+    pub fn equal_nan(mut self, equal_nan: bool) -> Self {
+        self.equal_nan = equal_nan;
         self
     }
 }
@@ -34,57 +80,18 @@ pub struct CopyInplaceOptions {
 }
 impl Default for CopyInplaceOptions {
     fn default() -> Self {
-        CopyInplaceOptions { non_blocking: false }
+        Self::new()
     }
 }
 impl CopyInplaceOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        CopyInplaceOptions { non_blocking: false }
     }
     /// Sets `non_blocking` (default `false`).
     pub fn non_blocking(mut self, non_blocking: bool) -> Self {
         self.non_blocking = non_blocking;
         self
-    }
-}
-
-/// Keyword arguments of `Tensor.to`.
-#[derive(Clone, Debug)]
-pub struct ToOptions {
-    pub(super) non_blocking: bool,
-    pub(super) copy: bool,
-    pub(super) tensor: TensorOptions,
-}
-impl Default for ToOptions {
-    fn default() -> Self {
-        ToOptions { non_blocking: false, copy: false, tensor: TensorOptions::default() }
-    }
-}
-impl ToOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-    /// Sets `non_blocking` (default `false`).
-    pub fn non_blocking(mut self, non_blocking: bool) -> Self {
-        self.non_blocking = non_blocking;
-        self
-    }
-    /// Sets `copy` (default `false`).
-    pub fn copy(mut self, copy: bool) -> Self {
-        self.copy = copy;
-        self
-    }
-    /// Dtype, device and the like of the result.
-    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
-        self.tensor = options.into();
-        self
-    }
-}
-impl<T: Into<TensorOptions>> From<T> for ToOptions {
-    fn from(o: T) -> Self {
-        Self::new().options(o)
     }
 }
 
@@ -95,13 +102,13 @@ pub struct ContiguousOptions {
 }
 impl Default for ContiguousOptions {
     fn default() -> Self {
-        ContiguousOptions { memory_format: MemoryFormat::Contiguous }
+        Self::new()
     }
 }
 impl ContiguousOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        ContiguousOptions { memory_format: MemoryFormat::Contiguous }
     }
     /// Sets `memory_format` (default `Contiguous`).
     pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
@@ -117,13 +124,13 @@ pub struct AddOptions {
 }
 impl Default for AddOptions {
     fn default() -> Self {
-        AddOptions { alpha: Scalar::Int(1) }
+        Self::new()
     }
 }
 impl AddOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        AddOptions { alpha: Scalar::Int(1) }
     }
     /// Sets `alpha` (default `1`).
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
@@ -139,17 +146,139 @@ pub struct SubOptions {
 }
 impl Default for SubOptions {
     fn default() -> Self {
-        SubOptions { alpha: Scalar::Int(1) }
+        Self::new()
     }
 }
 impl SubOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SubOptions { alpha: Scalar::Int(1) }
     }
     /// Sets `alpha` (default `1`).
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
         self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.rsub`.
+#[derive(Clone, Debug)]
+pub struct RsubOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for RsubOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RsubOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RsubOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampOptions {
+    pub(super) min: Option<Scalar>,
+    pub(super) max: Option<Scalar>,
+}
+impl Default for ClampOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
+        self.min = Some(min.into());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
+        self.max = Some(max.into());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampTensorOptions {
+    pub(super) min: Option<Tensor>,
+    pub(super) max: Option<Tensor>,
+}
+impl Default for ClampTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampTensorOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: &Tensor) -> Self {
+        self.min = Some(min.clone());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: &Tensor) -> Self {
+        self.max = Some(max.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addcmul`.
+#[derive(Clone, Debug)]
+pub struct AddcmulOptions {
+    pub(super) value: Scalar,
+}
+impl Default for AddcmulOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddcmulOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddcmulOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addcdiv`.
+#[derive(Clone, Debug)]
+pub struct AddcdivOptions {
+    pub(super) value: Scalar,
+}
+impl Default for AddcdivOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddcdivOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddcdivOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
         self
     }
 }
@@ -162,13 +291,13 @@ pub struct SoftplusOptions {
 }
 impl Default for SoftplusOptions {
     fn default() -> Self {
-        SoftplusOptions { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
+        Self::new()
     }
 }
 impl SoftplusOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SoftplusOptions { beta: Scalar::Int(1), threshold: Scalar::Int(20) }
     }
     /// Sets `beta` (default `1`).
     pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
@@ -191,13 +320,13 @@ pub struct SumOptions {
 }
 impl Default for SumOptions {
     fn default() -> Self {
-        SumOptions { dim: None, keepdim: false, dtype: None }
+        Self::new()
     }
 }
 impl SumOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SumOptions { dim: None, keepdim: false, dtype: None }
     }
     /// Sets `dim` (default `None`).
     pub fn dim(mut self, dim: impl IntoDims) -> Self {
@@ -223,13 +352,13 @@ pub struct MaxDimOptions {
 }
 impl Default for MaxDimOptions {
     fn default() -> Self {
-        MaxDimOptions { keepdim: false }
+        Self::new()
     }
 }
 impl MaxDimOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        MaxDimOptions { keepdim: false }
     }
     /// Sets `keepdim` (default `false`).
     pub fn keepdim(mut self, keepdim: bool) -> Self {
@@ -246,13 +375,13 @@ pub struct ArgmaxOptions {
 }
 impl Default for ArgmaxOptions {
     fn default() -> Self {
-        ArgmaxOptions { dim: None, keepdim: false }
+        Self::new()
     }
 }
 impl ArgmaxOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        ArgmaxOptions { dim: None, keepdim: false }
     }
     /// Sets `dim` (default `None`).
     pub fn dim(mut self, dim: i64) -> Self {
@@ -266,6 +395,62 @@ impl ArgmaxOptions {
     }
 }
 
+/// Keyword arguments of `torch.round`.
+#[derive(Clone, Debug)]
+pub struct RoundOptions {
+    pub(super) decimals: i64,
+}
+impl Default for RoundOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RoundOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RoundOptions { decimals: 0 }
+    }
+    /// Sets `decimals` (default `0`).
+    pub fn decimals(mut self, decimals: i64) -> Self {
+        self.decimals = decimals;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nan_to_num`.
+#[derive(Clone, Debug)]
+pub struct NanToNumOptions {
+    pub(super) nan: Option<f64>,
+    pub(super) posinf: Option<f64>,
+    pub(super) neginf: Option<f64>,
+}
+impl Default for NanToNumOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NanToNumOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NanToNumOptions { nan: None, posinf: None, neginf: None }
+    }
+    /// Sets `nan` (default `None`).
+    pub fn nan(mut self, nan: f64) -> Self {
+        self.nan = Some(nan);
+        self
+    }
+    /// Sets `posinf` (default `None`).
+    pub fn posinf(mut self, posinf: f64) -> Self {
+        self.posinf = Some(posinf);
+        self
+    }
+    /// Sets `neginf` (default `None`).
+    pub fn neginf(mut self, neginf: f64) -> Self {
+        self.neginf = Some(neginf);
+        self
+    }
+}
+
 /// Keyword arguments of `torch.as_strided`.
 #[derive(Clone, Debug)]
 pub struct AsStridedOptions {
@@ -273,13 +458,13 @@ pub struct AsStridedOptions {
 }
 impl Default for AsStridedOptions {
     fn default() -> Self {
-        AsStridedOptions { storage_offset: None }
+        Self::new()
     }
 }
 impl AsStridedOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        AsStridedOptions { storage_offset: None }
     }
     /// Sets `storage_offset` (default `None`).
     pub fn storage_offset(mut self, storage_offset: i64) -> Self {
@@ -295,13 +480,13 @@ pub struct ExpandOptions {
 }
 impl Default for ExpandOptions {
     fn default() -> Self {
-        ExpandOptions { implicit: false }
+        Self::new()
     }
 }
 impl ExpandOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        ExpandOptions { implicit: false }
     }
     /// Sets `implicit` (default `false`).
     pub fn implicit(mut self, implicit: bool) -> Self {
@@ -319,13 +504,13 @@ pub struct DiagonalOptions {
 }
 impl Default for DiagonalOptions {
     fn default() -> Self {
-        DiagonalOptions { offset: 0, dim1: 0, dim2: 1 }
+        Self::new()
     }
 }
 impl DiagonalOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        DiagonalOptions { offset: 0, dim1: 0, dim2: 1 }
     }
     /// Sets `offset` (default `0`).
     pub fn offset(mut self, offset: i64) -> Self {
@@ -351,13 +536,13 @@ pub struct UnbindOptions {
 }
 impl Default for UnbindOptions {
     fn default() -> Self {
-        UnbindOptions { dim: 0 }
+        Self::new()
     }
 }
 impl UnbindOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        UnbindOptions { dim: 0 }
     }
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {
@@ -373,13 +558,13 @@ pub struct SplitOptions {
 }
 impl Default for SplitOptions {
     fn default() -> Self {
-        SplitOptions { dim: 0 }
+        Self::new()
     }
 }
 impl SplitOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SplitOptions { dim: 0 }
     }
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {
@@ -395,13 +580,13 @@ pub struct SplitWithSizesOptions {
 }
 impl Default for SplitWithSizesOptions {
     fn default() -> Self {
-        SplitWithSizesOptions { dim: 0 }
+        Self::new()
     }
 }
 impl SplitWithSizesOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SplitWithSizesOptions { dim: 0 }
     }
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {
@@ -418,13 +603,13 @@ pub struct FlattenOptions {
 }
 impl Default for FlattenOptions {
     fn default() -> Self {
-        FlattenOptions { start_dim: 0, end_dim: -1 }
+        Self::new()
     }
 }
 impl FlattenOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        FlattenOptions { start_dim: 0, end_dim: -1 }
     }
     /// Sets `start_dim` (default `0`).
     pub fn start_dim(mut self, start_dim: i64) -> Self {
@@ -445,13 +630,13 @@ pub struct SplitSizesOptions {
 }
 impl Default for SplitSizesOptions {
     fn default() -> Self {
-        SplitSizesOptions { dim: 0 }
+        Self::new()
     }
 }
 impl SplitSizesOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        Self::default()
+        SplitSizesOptions { dim: 0 }
     }
     /// Sets `dim` (default `0`).
     pub fn dim(mut self, dim: i64) -> Self {

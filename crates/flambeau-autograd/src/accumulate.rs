@@ -1,0 +1,128 @@
+//! The node at the end of every path: adds to the gradient of a leaf.
+
+use crate::formula;
+use crate::grad_mode::is_grad_enabled;
+use crate::hooks;
+use crate::state;
+use flambeau_core::geometry;
+use flambeau_core::graph::{Node, NodeHeader, OutputMeta};
+use flambeau_core::{Result, Tensor};
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub(crate) struct AccumulateGrad {
+    header: NodeHeader,
+    leaf: Tensor,
+    /// One accumulation at a time. Not the lock of the leaf's state: operators run under this one.
+    busy: Mutex<()>,
+}
+
+impl AccumulateGrad {
+    pub(crate) fn new(leaf: Tensor) -> Self {
+        let outputs = smallvec![OutputMeta::of(&leaf)];
+        AccumulateGrad { header: NodeHeader::new(SmallVec::new(), outputs), leaf, busy: Mutex::new(()) }
+    }
+    fn exclusive(&self) -> MutexGuard<'_, ()> {
+        self.busy.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Node for AccumulateGrad {
+    fn header(&self) -> &NodeHeader {
+        &self.header
+    }
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("AccumulateGrad")
+    }
+    fn apply(
+        &self,
+        _this: &Arc<dyn Node>,
+        grads: &mut [Option<Tensor>],
+    ) -> Result<SmallVec<[Option<Tensor>; 2]>> {
+        let Some(mut grad) = grads.first_mut().and_then(Option::take) else { return Ok(SmallVec::new()) };
+        run_leaf_hooks(&self.leaf, &mut grad)?;
+        {
+            let _one = self.exclusive();
+            accumulate(&self.leaf, grad)?;
+        }
+        let post = state::get_or_init(&self.leaf).lock().post_accumulate.live();
+        for f in post {
+            f(&self.leaf);
+        }
+        Ok(SmallVec::new())
+    }
+    fn leaf(&self) -> Option<Tensor> {
+        Some(self.leaf.clone())
+    }
+}
+
+/// The hooks that were put on the leaf itself.
+pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
+    let hooks = {
+        let Some(s) = state::get(leaf) else { return Ok(()) };
+        let mut inner = s.lock();
+        if inner.hooks.is_empty() {
+            return Ok(());
+        }
+        inner.hooks.live()
+    };
+    hooks::run_tensor_hooks(&hooks, grad)
+}
+
+/// Adds to `.grad`: in place unless a graph of the gradients is being made.
+pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
+    let new = match (state::grad(t), is_grad_enabled()) {
+        (None, true) if obeys_layout(t, &grad) => grad,
+        (None, true) => with_layout_of(t, &grad)?,
+        (None, false) if obeys_layout(t, &grad) && is_sole_owner(&grad) => formula::detached(grad),
+        (None, false) => with_layout_of(t, &grad)?,
+        (Some(sum), false) => {
+            formula::add_(&sum, &grad)?;
+            return Ok(());
+        }
+        (Some(sum), true) => {
+            let s = formula::add(&sum, &grad)?;
+            if obeys_layout(t, &s) { s } else { with_layout_of(t, &s)? }
+        }
+    };
+    state::put_grad(t, Some(new));
+    Ok(())
+}
+
+/// Nobody else can see this tensor or its memory.
+pub(crate) fn is_sole_owner(t: &Tensor) -> bool {
+    t.handle_count() == 1
+        && match t.view_base() {
+            None => t.storage().handle_count() == 1,
+            // the view holds its root, the root its storage
+            Some(root) => root.handle_count() == 1 && root.storage().handle_count() == 1,
+        }
+}
+
+/// A gradient has the strides of its leaf, or is contiguous where the leaf's memory overlaps or has gaps.
+fn obeys_layout(t: &Tensor, g: &Tensor) -> bool {
+    if g.is_conj() || g.is_neg() {
+        return false;
+    }
+    if t.is_contiguous() && g.is_contiguous() {
+        return true;
+    }
+    if geometry::is_non_overlapping_and_dense(t.sizes(), t.strides()) {
+        let same = t.strides().iter().zip(g.strides()).zip(t.sizes()).all(|((a, b), n)| a == b || *n == 1);
+        same && t.sizes() == g.sizes()
+    } else {
+        g.is_contiguous()
+    }
+}
+fn with_layout_of(t: &Tensor, g: &Tensor) -> Result<Tensor> {
+    let dense = geometry::is_non_overlapping_and_dense(t.sizes(), t.strides());
+    let strides = if dense {
+        geometry::SizeVec::from_slice(t.strides())
+    } else {
+        geometry::contiguous_strides(g.sizes())
+    };
+    let out = Tensor::empty_strided_raw(g.sizes(), &strides, g.dtype(), g.device())?;
+    formula::copy_(&out, g)?;
+    Ok(out)
+}

@@ -1,0 +1,155 @@
+//! Checkpoints: what a part of the forward pass saved is dropped, and computed again when backward needs it.
+
+use crate::grad_mode::{enable_grad, is_grad_enabled};
+use crate::saved::{self, PackedValue};
+use crate::state;
+use flambeau_core::{Error, Result, Tensor};
+use std::sync::{Arc, Mutex};
+
+type Body = dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync;
+
+/// Arguments of [`checkpoint`].
+#[derive(Clone, Debug)]
+pub struct CheckpointOptions {
+    use_reentrant: bool,
+    determinism_check: bool,
+}
+impl Default for CheckpointOptions {
+    fn default() -> Self {
+        CheckpointOptions { use_reentrant: false, determinism_check: true }
+    }
+}
+impl CheckpointOptions {
+    /// The documented defaults (`use_reentrant` as PyTorch recommends: false).
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// The older variant, which runs backward inside backward.
+    pub fn use_reentrant(mut self, on: bool) -> Self {
+        self.use_reentrant = on;
+        self
+    }
+    /// Compares sizes and dtypes of what is saved the first and the second time.
+    pub fn determinism_check(mut self, on: bool) -> Self {
+        self.determinism_check = on;
+        self
+    }
+}
+
+struct Recomputed {
+    body: Arc<Body>,
+    inputs: Vec<Tensor>,
+    check: bool,
+    slots: Mutex<Slots>,
+}
+#[derive(Default)]
+struct Slots {
+    /// Sizes and dtype of every tensor that the first run saved.
+    first: Vec<(Vec<i64>, flambeau_core::DType)>,
+    /// What the second run saved, until backward has fetched it.
+    again: Vec<Option<Tensor>>,
+}
+fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Recomputed {
+    fn fetch(self: &Arc<Self>, i: usize) -> Result<Tensor> {
+        if let Some(t) = lock(&self.slots).again.get(i).cloned().flatten() {
+            return Ok(t);
+        }
+        // every saved tensor of the second run is collected, then its graph is dropped
+        let collected: Arc<Mutex<Vec<Tensor>>> = Arc::default();
+        let sink = collected.clone();
+        {
+            let _hooks = saved::saved_tensors_hooks(
+                Arc::new(move |t| {
+                    let mut sink = lock(&sink);
+                    sink.push(t.clone());
+                    Ok(Box::new(()) as PackedValue)
+                }),
+                Arc::new(|_| Err(Error::autograd("a recomputed graph is never run"))),
+            );
+            let inputs: Vec<Tensor> = self
+                .inputs
+                .iter()
+                .map(|t| {
+                    let d = t.alias_detached();
+                    if state::requires_grad(t) {
+                        state::set_requires_grad(&d, true)?;
+                    }
+                    Ok(d)
+                })
+                .collect::<Result<_>>()?;
+            enable_grad(|| (self.body)(&inputs))?;
+        }
+        let tensors = std::mem::take(&mut *lock(&collected));
+        let mut slots = lock(&self.slots);
+        if self.check {
+            if tensors.len() != slots.first.len() {
+                return Err(Error::autograd(format!(
+                    "torch.utils.checkpoint: A different number of tensors was saved during the original forward and \
+                     recomputation.\nNumber of tensors saved during forward: {}\nNumber of tensors saved during \
+                     recomputation: {}.",
+                    slots.first.len(),
+                    tensors.len()
+                )));
+            }
+            for (i, (t, (sizes, dtype))) in tensors.iter().zip(&slots.first).enumerate() {
+                if t.sizes() != sizes || t.dtype() != *dtype {
+                    return Err(Error::autograd(format!(
+                        "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata \
+                         than during the forward pass.\ntensor at position {i}"
+                    )));
+                }
+            }
+        }
+        slots.again = tensors.into_iter().map(Some).collect();
+        slots
+            .again
+            .get(i)
+            .cloned()
+            .flatten()
+            .ok_or_else(|| Error::autograd("checkpoint saved fewer tensors the second time"))
+    }
+}
+
+/// Runs `body` without keeping what it saves for backward; backward runs it again. The random generator is not rewound:
+/// a body that draws random numbers must take them as inputs.
+///
+/// # Errors
+/// Those of `body`; `use_reentrant` is not available.
+#[doc(alias = "torch.utils.checkpoint.checkpoint")]
+pub fn checkpoint(
+    body: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync + 'static,
+    inputs: &[Tensor],
+    o: &CheckpointOptions,
+) -> Result<Vec<Tensor>> {
+    if o.use_reentrant {
+        return Err(Error::missing("checkpoint with use_reentrant=True"));
+    }
+    if !is_grad_enabled() {
+        return body(inputs);
+    }
+    let frame = Arc::new(Recomputed {
+        body: Arc::new(body),
+        inputs: inputs.to_vec(),
+        check: o.determinism_check,
+        slots: Mutex::default(),
+    });
+    let (packing, unpacking) = (frame.clone(), frame.clone());
+    let _hooks = saved::saved_tensors_hooks(
+        Arc::new(move |t| {
+            let mut slots = lock(&packing.slots);
+            slots.first.push((t.sizes().to_vec(), t.dtype()));
+            Ok(Box::new(slots.first.len() - 1) as PackedValue)
+        }),
+        Arc::new(move |v| {
+            let i = v
+                .downcast_ref::<usize>()
+                .ok_or_else(|| Error::autograd("checkpoint unpacks only what it packed"))?;
+            unpacking.fetch(*i)
+        }),
+    );
+    (frame.body)(inputs)
+}

@@ -1,0 +1,522 @@
+//! Backward: works through the graph from its newest node to its oldest. A node's creation number is above those of
+//! all nodes it sends gradients to, so when a node is the newest of those waiting, all its gradients have arrived.
+
+use crate::accumulate::{self, AccumulateGrad};
+use crate::anomaly;
+use crate::formula;
+use crate::grad_mode;
+use crate::hooks;
+use crate::state;
+use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::graph::{Edge, Node, OutputMeta};
+use flambeau_core::{Error, Result, Tensor};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// A node that waits for its turn, with the gradients that have arrived at its outputs.
+struct Pending {
+    seq: u64,
+    node: Arc<dyn Node>,
+    grads: SmallVec<[Option<Tensor>; 1]>,
+}
+impl Pending {
+    fn new(node: &Arc<dyn Node>) -> Pending {
+        let h = node.header();
+        Pending { seq: h.seq, node: node.clone(), grads: SmallVec::from_elem(None, h.outputs.len()) }
+    }
+}
+
+/// Above this length the sorted vector gives way to a tree.
+const SMALL: usize = 64;
+
+/// Waiting nodes by creation number. Mostly there are few, and new ones belong near the end.
+#[derive(Default)]
+struct Queue {
+    /// Ascending.
+    small: Vec<Pending>,
+    /// All of them, once they were too many for `small`.
+    tree: BTreeMap<u64, Pending>,
+}
+impl Queue {
+    fn slot(&mut self, node: &Arc<dyn Node>) -> &mut Pending {
+        let seq = node.header().seq;
+        if self.tree.is_empty() {
+            let mut i = self.small.len();
+            while i > 0 && self.small[i - 1].seq > seq {
+                i -= 1;
+            }
+            if i > 0 && self.small[i - 1].seq == seq {
+                return &mut self.small[i - 1];
+            }
+            if self.small.len() < SMALL {
+                self.small.insert(i, Pending::new(node));
+                return &mut self.small[i];
+            }
+            self.tree.extend(self.small.drain(..).map(|p| (p.seq, p)));
+        }
+        self.tree.entry(seq).or_insert_with(|| Pending::new(node))
+    }
+    fn pop(&mut self) -> Option<Pending> {
+        if self.tree.is_empty() { self.small.pop() } else { self.tree.pop_last().map(|(_, p)| p) }
+    }
+}
+
+thread_local! {
+    // the queue's memory, kept between runs; taken while a run uses it, so a run inside a hook gets a fresh one
+    static SPARE: Cell<Vec<Pending>> = const { Cell::new(Vec::new()) };
+    // which of the first 64 inputs of the node at work want a gradient in this run
+    static WANTED: Cell<u64> = const { Cell::new(!0) };
+}
+
+/// Whether this run wants the gradient of input `i` of the node at work.
+#[inline]
+pub(crate) fn wanted(i: usize) -> bool {
+    i >= 64 || WANTED.get() >> i & 1 == 1
+}
+
+struct WantedGuard(u64);
+impl WantedGuard {
+    fn set(mask: u64) -> Self {
+        WantedGuard(WANTED.replace(mask))
+    }
+}
+impl Drop for WantedGuard {
+    fn drop(&mut self) {
+        WANTED.set(self.0);
+    }
+}
+
+/// The tensors whose gradients a run is for, where it is not for all leaves.
+struct Targets {
+    /// Node number to (output, place in the result).
+    captures: HashMap<u64, SmallVec<[(u32, usize); 1]>>,
+    /// Nodes on a path to a target, targets included.
+    on_path: HashSet<u64>,
+    /// Leaves whose own `.grad` is wanted.
+    leaves: HashSet<u64>,
+    results: Vec<Option<Tensor>>,
+}
+
+/// What a run is to do with the graph.
+#[derive(Clone, Copy)]
+pub(crate) struct Mode {
+    pub keep_graph: bool,
+    pub create_graph: bool,
+}
+
+impl Targets {
+    /// `accumulate`: leaves get their gradient in `.grad` instead of in the result.
+    fn new(roots: &[(Edge, Tensor)], inputs: &[Tensor], accumulate: bool) -> Result<Targets> {
+        let mut captures: HashMap<u64, SmallVec<[(u32, usize); 1]>> = HashMap::new();
+        let (mut on_path, mut leaves) = (HashSet::new(), HashSet::new());
+        let mut oldest = u64::MAX;
+        // held until the search is done: the only handle on a leaf's node may be this one
+        let mut edges = Vec::new();
+        for (i, t) in inputs.iter().enumerate() {
+            let e = state::grad_edge(t)
+                .ok_or_else(|| Error::autograd("One of the differentiated Tensors does not require grad"))?;
+            let seq = e.node().header().seq;
+            oldest = oldest.min(seq);
+            on_path.insert(seq);
+            if accumulate && is_accumulate(&**e.node()) {
+                leaves.insert(seq);
+            } else {
+                captures.entry(seq).or_default().push((e.nr, i));
+            }
+            edges.push(e);
+        }
+        // every node reachable above the oldest target, then oldest first: a node is on a path if a child is
+        let mut seen = HashSet::new();
+        let mut found: Vec<&Arc<dyn Node>> = Vec::new();
+        let mut stack: Vec<&Arc<dyn Node>> = roots.iter().map(|(e, _)| e.node()).collect();
+        while let Some(n) = stack.pop() {
+            let h = n.header();
+            if h.seq < oldest || !seen.insert(h.seq) {
+                continue;
+            }
+            found.push(n);
+            stack.extend(h.edges.iter().flatten().map(Edge::node));
+        }
+        found.sort_unstable_by_key(|n| n.header().seq);
+        for n in found {
+            let h = n.header();
+            if h.edges.iter().flatten().any(|e| on_path.contains(&e.node().header().seq)) {
+                on_path.insert(h.seq);
+            }
+        }
+        Ok(Targets { captures, on_path, leaves, results: vec![None; inputs.len()] })
+    }
+    fn wants(&self, e: &Edge) -> bool {
+        self.on_path.contains(&e.node().header().seq)
+    }
+}
+
+fn is_accumulate(n: &dyn Node) -> bool {
+    (n as &dyn Any).is::<AccumulateGrad>()
+}
+
+/// Sends gradients from the roots to all leaves, or to `inputs` alone; returns the captured ones.
+fn run(
+    roots: Vec<(Edge, Tensor)>,
+    mode: Mode,
+    inputs: Option<(&[Tensor], bool)>,
+) -> Result<Vec<Option<Tensor>>> {
+    let mut targets = match inputs {
+        Some((inputs, accumulate)) => Some(Targets::new(&roots, inputs, accumulate)?),
+        None => None,
+    };
+    let _mode = grad_mode::ModeGuard::recording(mode.create_graph);
+    let mut queue = Queue { small: SPARE.take(), tree: BTreeMap::new() };
+    let result = (|| {
+        for (i, (e, g)) in roots.into_iter().enumerate() {
+            let _ = i;
+            if targets.as_ref().is_none_or(|t| t.wants(&e)) {
+                send(&mut queue, &e, g, mode)?;
+            }
+        }
+        while let Some(p) = queue.pop() {
+            step(&mut queue, p, mode, &mut targets)?;
+        }
+        Ok(())
+    })();
+    queue.small.clear();
+    SPARE.set(std::mem::take(&mut queue.small));
+    result.map(|()| targets.map_or(Vec::new(), |t| t.results))
+}
+
+fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>) -> Result<()> {
+    let Pending { node, mut grads, seq } = p;
+    let extra = hooks::extra(&*node);
+    if let Some(x) = extra {
+        x.before_capture(&mut grads)?;
+    }
+    let edges = &node.header().edges;
+    let mut mask = !0u64;
+    if let Some(t) = targets {
+        if let Some(list) = t.captures.get(&seq) {
+            for &(nr, i) in list {
+                let mut g = grads.get(nr as usize).cloned().flatten();
+                if let (Some(g), Some(leaf)) = (&mut g, node.leaf()) {
+                    accumulate::run_leaf_hooks(&leaf, g)?;
+                }
+                t.results[i] = g;
+            }
+        }
+        mask = 0;
+        let mut any = t.leaves.contains(&seq);
+        for (i, e) in edges.iter().enumerate() {
+            if e.as_ref().is_some_and(|e| t.wants(e)) {
+                any = true;
+                mask |= if i < 64 { 1 << i } else { 0 };
+            }
+        }
+        if !any {
+            return Ok(());
+        }
+    }
+    if let Some(x) = extra {
+        x.before_node(&mut grads)?;
+    }
+    if grads.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let outputs: Option<SmallVec<[Option<Tensor>; 1]>> =
+        extra.is_some_and(|x| x.has_post()).then(|| grads.clone());
+    let applied = {
+        let _wanted = WantedGuard::set(mask);
+        node.apply(&node, &mut grads)
+    };
+    let mut ins = applied.map_err(|e| located(e, &*node))?;
+    drop(grads);
+    if !mode.keep_graph {
+        node.release();
+    }
+    if let Some(outputs) = outputs {
+        hooks::extra_or_init(&*node).after_node(&mut ins, &outputs)?;
+    }
+    if ins.len() > edges.len() && ins[edges.len()..].iter().any(Option::is_some) {
+        return Err(Error::autograd(format!(
+            "function {} returned an incorrect number of gradients (expected {}, got {})",
+            node.name(),
+            edges.len(),
+            ins.len()
+        )));
+    }
+    if anomaly::is_anomaly_check_nan_enabled() {
+        check_nan(&*node, &ins)?;
+    }
+    for (i, (g, e)) in ins.into_iter().zip(edges).enumerate() {
+        let (Some(g), Some(e)) = (g, e) else { continue };
+        if targets.as_ref().is_some_and(|t| !t.wants(e)) {
+            continue;
+        }
+        let meta = &e.node().header().outputs[e.nr as usize];
+        let g = if fits(meta, &g) { g } else { made_to_fit(&*node, i, meta, g)? };
+        send(queue, e, g, mode)?;
+    }
+    Ok(())
+}
+
+fn send(queue: &mut Queue, e: &Edge, g: Tensor, mode: Mode) -> Result<()> {
+    let slot = &mut queue.slot(e.node()).grads[e.nr as usize];
+    *slot = Some(match slot.take() {
+        None => g,
+        Some(sum) if !mode.create_graph && can_add_in_place(&sum, &g) => {
+            formula::add_(&sum, &g)?;
+            sum
+        }
+        Some(sum) if !mode.create_graph && can_add_in_place(&g, &sum) => {
+            formula::add_(&g, &sum)?;
+            g
+        }
+        Some(sum) => formula::add(&sum, &g)?,
+    });
+    Ok(())
+}
+/// Nobody else sees the sum, and its elements do not overlap.
+fn can_add_in_place(sum: &Tensor, g: &Tensor) -> bool {
+    sum.dtype() == g.dtype()
+        && sum.is_contiguous()
+        && !sum.is_conj()
+        && !sum.is_neg()
+        && accumulate::is_sole_owner(sum)
+}
+
+#[inline]
+fn fits(meta: &OutputMeta, g: &Tensor) -> bool {
+    g.sizes() == &meta.sizes[..] && g.dtype() == meta.dtype && g.device() == meta.device
+}
+/// Sums what was broadcast, casts what was promoted.
+#[cold]
+fn made_to_fit(node: &dyn Node, i: usize, meta: &OutputMeta, mut g: Tensor) -> Result<Tensor> {
+    if g.sizes() != &meta.sizes[..] {
+        if !formula::expands_to(&meta.sizes, g.sizes()) {
+            return Err(located(
+                Error::autograd(format!(
+                    "Function {} returned an invalid gradient at index {i} - got {} but expected shape compatible with {}",
+                    node.name(),
+                    fmt_sizes(g.sizes()),
+                    fmt_sizes(&meta.sizes)
+                )),
+                node,
+            ));
+        }
+        g = formula::sum_to(&g, &meta.sizes)?;
+    }
+    if g.device() != meta.device {
+        if g.dim() != 0 {
+            return Err(Error::autograd(format!(
+                "Function {} returned an invalid gradient at index {i} - expected device {} but got {}",
+                node.name(),
+                meta.device,
+                g.device()
+            )));
+        }
+        g = formula::to_device(&g, meta.device)?;
+    }
+    if g.dtype().is_complex() && !meta.dtype.is_complex() {
+        g = formula::real(&g)?;
+    }
+    if g.dtype() != meta.dtype {
+        g = formula::to_dtype(&g, meta.dtype)?;
+    }
+    Ok(g)
+}
+#[cold]
+fn located(e: Error, node: &dyn Node) -> Error {
+    let place = anomaly::place(node);
+    if place.is_empty() || e.message().contains(&place) { e } else { e.context(place) }
+}
+#[cold]
+fn check_nan(node: &dyn Node, ins: &[Option<Tensor>]) -> Result<()> {
+    for (i, g) in ins.iter().enumerate() {
+        if let Some(g) = g
+            && grad_mode::no_grad(|| formula::has_nan(g))?
+        {
+            return Err(Error::autograd(format!(
+                "Function '{}' returned nan values in its {i}th output.{}",
+                node.name(),
+                anomaly::place(node)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Root edges with their gradients, checked and, for scalars, made.
+fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Vec<(Edge, Tensor)>> {
+    let mut out = Vec::with_capacity(tensors.len());
+    for (i, t) in tensors.iter().enumerate() {
+        let given = grads.get(i).cloned().flatten();
+        if let Some(g) = &given {
+            if g.sizes() != t.sizes() {
+                return Err(Error::autograd(format!(
+                    "Mismatch in shape: grad_output[{i}] has a shape of torch.Size({}) and output[{i}] has a shape of \
+                     torch.Size({}).",
+                    fmt_sizes(g.sizes()),
+                    fmt_sizes(t.sizes())
+                )));
+            }
+            if g.dtype().is_complex() != t.dtype().is_complex() {
+                return Err(Error::autograd(format!(
+                    "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in \
+                     dtype: grad_output[{i}] has a dtype of torch.{} and output[{i}] has a dtype of torch.{}.",
+                    g.dtype().name(),
+                    t.dtype().name()
+                )));
+            }
+        } else if state::requires_grad(t) {
+            if t.numel() != 1 {
+                return Err(Error::autograd("grad can be implicitly created only for scalar outputs"));
+            }
+            if !t.dtype().is_floating() {
+                return Err(Error::autograd(format!(
+                    "grad can be implicitly created only for real scalar outputs but got torch.{}",
+                    t.dtype().name()
+                )));
+            }
+        }
+        let e = state::grad_edge(t).ok_or_else(|| {
+            Error::autograd(format!(
+                "element {i} of tensors does not require grad and does not have a grad_fn"
+            ))
+        })?;
+        let mut g = match given {
+            Some(g) => g,
+            None => formula::ones_like(t)?,
+        };
+        let meta = &e.node().header().outputs[e.nr as usize];
+        if !fits(meta, &g) {
+            g = made_to_fit(&**e.node(), i, meta, g)?;
+        }
+        out.push((e, g));
+    }
+    Ok(out)
+}
+
+/// Accumulates the gradients of `tensors` into the leaves of their graph, or into `inputs` alone.
+///
+/// `grads` are the gradients of the tensors themselves; an empty slice, or `None` for a one-element tensor, means 1.
+///
+/// # Errors
+/// A tensor that is not part of a graph; gradients of wrong shapes; a graph that was freed; saved tensors that were
+/// written to; errors of formulas.
+#[doc(alias = "torch.autograd.backward")]
+pub fn backward(
+    tensors: &[Tensor],
+    grads: &[Option<Tensor>],
+    retain_graph: Option<bool>,
+    create_graph: bool,
+    inputs: Option<&[Tensor]>,
+) -> Result<()> {
+    if inputs.is_some_and(<[_]>::is_empty) {
+        return Err(Error::autograd("`inputs` argument to `backward()` cannot be empty."));
+    }
+    check_grad_count(tensors, grads)?;
+    let mode = Mode { keep_graph: retain_graph.unwrap_or(create_graph), create_graph };
+    let roots = roots(tensors, grads)?;
+    let Some(inputs) = inputs else {
+        return run(roots, mode, None).map(drop);
+    };
+    let captured = run(roots, mode, Some((inputs, true)))?;
+    for (t, g) in inputs.iter().zip(captured) {
+        if let Some(g) = g
+            && !state::retains_grad(t)
+        {
+            let _mode = grad_mode::ModeGuard::recording(create_graph);
+            accumulate::accumulate(t, g)?;
+        }
+    }
+    Ok(())
+}
+fn check_grad_count(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<()> {
+    if !grads.is_empty() && grads.len() != tensors.len() {
+        return Err(Error::autograd(format!("got {} tensors and {} gradients", tensors.len(), grads.len())));
+    }
+    Ok(())
+}
+
+/// Arguments of [`grad`].
+#[derive(Clone, Debug, Default)]
+pub struct GradOptions {
+    grad_outputs: Vec<Option<Tensor>>,
+    retain_graph: Option<bool>,
+    create_graph: bool,
+    allow_unused: Option<bool>,
+    is_grads_batched: bool,
+    materialize_grads: bool,
+}
+impl GradOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Gradients of the outputs; `None` stands for 1 where the output is a scalar.
+    pub fn grad_outputs(mut self, g: impl IntoIterator<Item = Option<Tensor>>) -> Self {
+        self.grad_outputs = g.into_iter().collect();
+        self
+    }
+    /// Keeps saved tensors, so that the graph can be used again. Default: as `create_graph`.
+    pub fn retain_graph(mut self, on: bool) -> Self {
+        self.retain_graph = Some(on);
+        self
+    }
+    /// Makes the gradients differentiable.
+    pub fn create_graph(mut self, on: bool) -> Self {
+        self.create_graph = on;
+        self
+    }
+    /// Gives `None` for inputs that the outputs do not depend on, instead of an error.
+    pub fn allow_unused(mut self, on: bool) -> Self {
+        self.allow_unused = Some(on);
+        self
+    }
+    /// Gradients of outputs with a leading batch dimension.
+    pub fn is_grads_batched(mut self, on: bool) -> Self {
+        self.is_grads_batched = on;
+        self
+    }
+    /// Gives zeros for inputs that the outputs do not depend on.
+    pub fn materialize_grads(mut self, on: bool) -> Self {
+        self.materialize_grads = on;
+        self
+    }
+}
+
+/// Gradients of (the sum of) `outputs` with respect to `inputs`; `.grad` of no tensor changes.
+///
+/// # Errors
+/// As [`backward`]; an input that the outputs do not depend on, unless `allow_unused`.
+#[doc(alias = "torch.autograd.grad")]
+pub fn grad(outputs: &[Tensor], inputs: &[Tensor], o: &GradOptions) -> Result<Vec<Option<Tensor>>> {
+    if inputs.is_empty() {
+        return Err(Error::autograd("`inputs` argument to `grad()` cannot be empty."));
+    }
+    if o.is_grads_batched {
+        return Err(Error::missing("autograd.grad with is_grads_batched=True (needs vmap)"));
+    }
+    if o.materialize_grads && o.allow_unused == Some(false) {
+        return Err(Error::value(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.",
+        ));
+    }
+    check_grad_count(outputs, &o.grad_outputs)?;
+    let mode = Mode { keep_graph: o.retain_graph.unwrap_or(o.create_graph), create_graph: o.create_graph };
+    let mut result = run(roots(outputs, &o.grad_outputs)?, mode, Some((inputs, false)))?;
+    for (i, (g, t)) in result.iter_mut().zip(inputs).enumerate() {
+        if g.is_none() {
+            if o.materialize_grads {
+                *g = Some(formula::zeros_like(t)?);
+            } else if !o.allow_unused.unwrap_or(false) {
+                return Err(Error::autograd(format!(
+                    "The differentiated Tensor at index {i} appears to not have been used in the graph. Set \
+                     allow_unused=True if this is the desired behavior."
+                )));
+            }
+        }
+    }
+    Ok(result)
+}

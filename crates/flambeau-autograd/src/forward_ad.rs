@@ -1,0 +1,233 @@
+//! Forward mode: dual tensors carry a tangent, and recorded operators push it through their jvp rules.
+
+use crate::formula;
+use crate::grad_mode::{self, ModeGuard, NO_FORWARD_AD};
+use crate::state;
+use flambeau_core::dispatch::Key;
+use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::{Error, Result, Tensor};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+thread_local! {
+    // The level that is open on this thread, 0 for none. Tangents remember theirs, so leaving a level voids them all.
+    static LEVEL: Cell<u64> = const { Cell::new(0) };
+}
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A forward-mode level of this thread; tangents live as long as it is open. It cannot leave the thread.
+#[must_use = "the level ends when the guard is dropped"]
+pub struct DualLevel(PhantomData<*const ()>);
+impl Drop for DualLevel {
+    fn drop(&mut self) {
+        LEVEL.set(0);
+    }
+}
+
+/// Opens a forward-mode level until the guard is dropped.
+///
+/// # Errors
+/// Nested levels.
+#[doc(alias = "torch.autograd.forward_ad.dual_level")]
+#[doc(alias = "torch.autograd.forward_ad.enter_dual_level")]
+pub fn dual_level() -> Result<DualLevel> {
+    if LEVEL.get() != 0 {
+        return Err(Error::runtime("Nested forward mode AD is not supported at the moment"));
+    }
+    LEVEL.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    Ok(DualLevel(PhantomData))
+}
+
+/// A tensor like `primal` that carries `tangent`.
+///
+/// # Errors
+/// No level is open; sizes differ; `primal` is neither floating nor complex, or is a dual tensor already.
+#[doc(alias = "torch.autograd.forward_ad.make_dual")]
+pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
+    if LEVEL.get() == 0 {
+        return Err(Error::runtime(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.",
+        ));
+    }
+    for (t, what) in [(primal, "primal"), (tangent, "tangent")] {
+        if !crate::runtime::differentiable(t) {
+            return Err(Error::value(format!(
+                "Expected {what} to be floating point or complex, but got: torch.{}",
+                t.dtype().name()
+            )));
+        }
+    }
+    if self::tangent(primal).is_some() {
+        return Err(Error::runtime(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not \
+             supported.",
+        ));
+    }
+    if primal.sizes() != tangent.sizes() {
+        return Err(Error::runtime(format!(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not \
+             supported. Tensor is of size {} while the given forward gradient is of size {}.",
+            fmt_sizes(primal.sizes()),
+            fmt_sizes(tangent.sizes())
+        )));
+    }
+    let dual = plain(|| formula::alias(primal))?;
+    put(&dual, tangent.clone());
+    Ok(dual)
+}
+
+/// The tensor without its tangent, and the tangent.
+///
+/// # Errors
+/// Those of making a view.
+#[doc(alias = "torch.autograd.forward_ad.unpack_dual")]
+pub fn unpack_dual(t: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
+    Ok(match tangent(t) {
+        Some(tangent) => (plain(|| formula::alias(t))?, Some(tangent)),
+        None => (t.clone(), None),
+    })
+}
+
+fn plain<R>(f: impl FnOnce() -> R) -> R {
+    let _off = ModeGuard::new(NO_FORWARD_AD, true);
+    f()
+}
+fn put(t: &Tensor, tangent: Tensor) {
+    let level = LEVEL.get();
+    let old = state::get_or_init(t).lock().tangent.replace((level, tangent));
+    drop(old);
+    t.set_key(Key::Autograd, true);
+}
+
+// --- for generated code ------------------------------------------------------------------------------------------
+
+/// Whether tangents are being computed on this thread.
+#[inline]
+pub fn dual_active() -> bool {
+    LEVEL.get() != 0 && !grad_mode::has(NO_FORWARD_AD)
+}
+/// The tangent of a tensor, while its level is open.
+pub fn tangent(t: &Tensor) -> Option<Tensor> {
+    let level = LEVEL.get();
+    if level == 0 {
+        return None;
+    }
+    let inner = state::get(t)?.lock();
+    inner.tangent.as_ref().filter(|(l, _)| *l == level).map(|(_, t)| t.clone())
+}
+/// Whether any of these carries a tangent.
+pub fn any_tangent(inputs: &[&Tensor]) -> bool {
+    inputs.iter().any(|t| tangent(t).is_some())
+}
+/// The tangent, or zeros.
+///
+/// # Errors
+/// No memory.
+pub fn tangent_or_zeros(t: &Tensor) -> Result<Tensor> {
+    match tangent(t) {
+        Some(t) => Ok(t),
+        None => formula::zeros_like(t),
+    }
+}
+/// Computes a tangent: forward mode is off inside, so duals count as plain tensors.
+///
+/// # Errors
+/// Those of `f`.
+pub fn jvp<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
+    plain(f)
+}
+/// The tangent that an elementwise operator makes of one input's, from its backward formula.
+///
+/// # Errors
+/// Those of the formula.
+pub fn elementwise_jvp(
+    tangent: Option<Tensor>,
+    formula: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Result<Option<Tensor>> {
+    let Some(t) = tangent else { return Ok(None) };
+    Ok(Some(formula::conj(&formula(&formula::conj(&t)?)?)?))
+}
+/// Adds up what the inputs contribute.
+///
+/// # Errors
+/// Those of addition.
+pub fn sum_tangents<const N: usize>(parts: [Option<Tensor>; N]) -> Result<Option<Tensor>> {
+    let mut sum = None;
+    for p in parts.into_iter().flatten() {
+        sum = Some(match sum {
+            None => p,
+            Some(s) => formula::add(&s, &p)?,
+        });
+    }
+    Ok(sum)
+}
+/// Gives a result its tangent, in the result's own shape and dtype.
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn set_tangent(out: &Tensor, tangent: Option<Tensor>) -> Result<()> {
+    let Some(t) = tangent else { return Ok(()) };
+    if !crate::runtime::differentiable(out) {
+        return Ok(());
+    }
+    put(out, shaped(out, t)?);
+    Ok(())
+}
+fn shaped(out: &Tensor, t: Tensor) -> Result<Tensor> {
+    plain(|| {
+        let mut t = t;
+        if t.dtype().is_complex() && !out.dtype().is_complex() {
+            t = formula::real(&t)?;
+        }
+        if t.dtype() != out.dtype() {
+            t = formula::to_dtype(&t, out.dtype())?;
+        }
+        if t.sizes() != out.sizes() {
+            // a tangent may be written to in place later: never an expanded one
+            t = formula::clone(&formula::expand(&t, out.sizes())?)?;
+        }
+        Ok(t)
+    })
+}
+/// Gives a tensor that was written in place its new tangent. Views and their bases share tangents as they share
+/// elements.
+///
+/// # Errors
+/// Shapes that do not fit.
+pub fn set_tangent_inplace(t: &Tensor, new: Option<Tensor>) -> Result<()> {
+    let new = match (new, tangent(t)) {
+        (None, None) => return Ok(()),
+        (None, Some(old)) => return plain(|| formula::zero_(&old)),
+        (Some(new), Some(old)) => {
+            let new = shaped(t, new)?;
+            return plain(|| formula::copy_(&old, &new));
+        }
+        (Some(new), None) => shaped(t, new)?,
+    };
+    match t.view_base() {
+        None => put(t, new),
+        Some(base) => plain(|| {
+            let whole = match tangent(base) {
+                Some(w) => w,
+                None => {
+                    let w =
+                        Tensor::empty_strided_raw(base.sizes(), base.strides(), base.dtype(), base.device())?;
+                    formula::zero_(&w)?;
+                    put(base, w.clone());
+                    w
+                }
+            };
+            let part = formula::as_strided(
+                &whole,
+                t.sizes(),
+                t.strides(),
+                t.storage_offset() - base.storage_offset() + whole.storage_offset(),
+            )?;
+            formula::copy_(&part, &new)?;
+            put(t, part);
+            Ok::<_, Error>(())
+        })?,
+    }
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! Custom functions: a forward and a backward written by hand.
+
+use crate::anomaly;
+use crate::formula;
+use crate::forward_ad;
+use crate::grad_mode::{self, is_grad_enabled};
+use crate::inplace;
+use crate::runtime::{self, Backward, Cx, Edges, Grads};
+use crate::saved::Saved;
+use crate::state::{self, Creation};
+use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::{Error, Result, Tensor};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// An operation with its own gradient. Arguments that are not tensors are fields of the implementing type.
+///
+/// ```
+/// use flambeau_autograd::function::{self, BackwardContext, Context, Function};
+/// use flambeau_autograd::prelude::*;
+/// use flambeau_core::{Result, Tensor, ops};
+/// struct Square;
+/// impl Function for Square {
+///     fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+///         ctx.save_for_backward(&[&inputs[0]]);
+///         Ok(vec![ops::mul(&inputs[0], &inputs[0])?])
+///     }
+///     fn backward(&self, ctx: &BackwardContext, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+///         let x = &ctx.saved_tensors()?[0];
+///         let Some(grad) = &grads[0] else { return Ok(vec![None]) };
+///         Ok(vec![Some(ops::mul(grad, &ops::add(x, x, 1.into())?)?)])
+///     }
+/// }
+/// # fn main() -> Result<()> {
+/// let x = Tensor::from_slice(&[3.0f64], [1]).requires_grad_(true);
+/// let y = function::apply(Square, &[x.clone()])?;
+/// y[0].backward();
+/// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [6.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "torch.autograd.Function")]
+pub trait Function: Send + Sync + 'static {
+    /// True where `backward` uses something that cannot be differentiated again (`once_differentiable`).
+    const ONCE_DIFFERENTIABLE: bool = false;
+    /// Name of the node, without `Backward`. The type's name by default.
+    fn name(&self) -> Cow<'static, str> {
+        let full = std::any::type_name::<Self>();
+        let plain = full.split('<').next().unwrap_or(full);
+        Cow::Borrowed(plain.rsplit("::").next().unwrap_or(plain))
+    }
+    /// The results. Runs without recording.
+    ///
+    /// # Errors
+    /// Whatever it likes.
+    fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+    /// Gradients of the results to gradients of the inputs, one per input. Recorded when a graph of the gradients is
+    /// asked for, so built of operators it can be differentiated again.
+    ///
+    /// # Errors
+    /// Whatever it likes.
+    fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+    /// Tangents of the inputs to tangents of the results.
+    ///
+    /// # Errors
+    /// By default: not implemented.
+    fn jvp(&self, inputs: &[Tensor], tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        let _ = (inputs, tangents);
+        Err(Error::unsupported(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD.",
+        ))
+    }
+}
+
+/// What `forward` tells the engine.
+pub struct Context {
+    needs: SmallVec<[bool; 4]>,
+    save: Vec<Tensor>,
+    dirty: Vec<Tensor>,
+    non_differentiable: Vec<Tensor>,
+    materialize: bool,
+    data: Option<Box<dyn Any + Send + Sync>>,
+}
+impl Context {
+    /// Keeps tensors (inputs, results or others) for `backward`.
+    #[doc(alias = "torch.autograd.function.FunctionCtx.save_for_backward")]
+    pub fn save_for_backward(&mut self, ts: &[&Tensor]) {
+        self.save = ts.iter().map(|t| (*t).clone()).collect();
+    }
+    /// Says that inputs were written in place. They must be among the results.
+    #[doc(alias = "torch.autograd.function.FunctionCtx.mark_dirty")]
+    pub fn mark_dirty(&mut self, ts: &[&Tensor]) {
+        self.dirty = ts.iter().map(|t| (*t).clone()).collect();
+    }
+    /// Says that results have no gradient.
+    #[doc(alias = "torch.autograd.function.FunctionCtx.mark_non_differentiable")]
+    pub fn mark_non_differentiable(&mut self, ts: &[&Tensor]) {
+        self.non_differentiable = ts.iter().map(|t| (*t).clone()).collect();
+    }
+    /// Whether missing gradients reach `backward` as zeros (the default) or as `None`.
+    #[doc(alias = "torch.autograd.function.FunctionCtx.set_materialize_grads")]
+    pub fn set_materialize_grads(&mut self, on: bool) {
+        self.materialize = on;
+    }
+    /// Keeps a value of any type for `backward` (Python: attributes of `ctx`).
+    pub fn store<T: Any + Send + Sync>(&mut self, value: T) {
+        self.data = Some(Box::new(value));
+    }
+    /// Whether input `i` wants a gradient.
+    #[doc(alias = "torch.autograd.function.FunctionCtx.needs_input_grad")]
+    pub fn needs_input_grad(&self, i: usize) -> bool {
+        self.needs.get(i).copied().unwrap_or(false)
+    }
+}
+
+/// What `backward` gets back.
+pub struct BackwardContext<'a> {
+    cx: Cx<'a>,
+    saved: &'a [Saved],
+    data: Option<&'a (dyn Any + Send + Sync)>,
+}
+impl BackwardContext<'_> {
+    /// The saved tensors, in order.
+    ///
+    /// # Errors
+    /// Written to since; freed by an earlier backward.
+    #[doc(alias = "torch.autograd.function.FunctionCtx.saved_tensors")]
+    pub fn saved_tensors(&self) -> Result<Vec<Tensor>> {
+        self.saved.iter().map(|s| s.unpack(&self.cx, "saved_tensors")).collect()
+    }
+    /// The value of [`Context::store`].
+    pub fn stored<T: Any>(&self) -> Option<&T> {
+        self.data?.downcast_ref()
+    }
+    /// Whether input `i` wants a gradient.
+    pub fn needs_input_grad(&self, i: usize) -> bool {
+        self.cx.need(i)
+    }
+}
+
+struct FunctionNode<F> {
+    header: NodeHeader,
+    f: F,
+    saved: Vec<Saved>,
+    data: Option<Box<dyn Any + Send + Sync>>,
+    materialize: bool,
+}
+impl<F: Function> Node for FunctionNode<F> {
+    fn header(&self) -> &NodeHeader {
+        &self.header
+    }
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Owned(format!("{}Backward", self.f.name()))
+    }
+    fn apply(&self, this: &Arc<dyn Node>, grads: &mut [Option<Tensor>]) -> Result<Grads> {
+        if self.materialize {
+            for (g, meta) in grads.iter_mut().zip(&self.header.outputs) {
+                if g.is_none() {
+                    *g = Some(Tensor::zeros_raw(&meta.sizes, meta.dtype, meta.device)?);
+                }
+            }
+        }
+        let cx = BackwardContext { cx: Cx { this }, saved: &self.saved, data: self.data.as_deref() };
+        let out = if F::ONCE_DIFFERENTIABLE {
+            let mut out = grad_mode::no_grad(|| self.f.backward(&cx, grads))?;
+            if is_grad_enabled() && grads.iter().flatten().any(state::requires_grad) {
+                for g in out.iter_mut().flatten() {
+                    let t = formula::detached(g.clone()).alias_detached();
+                    let mut edges = Edges::new();
+                    for g in grads.iter().flatten() {
+                        edges = edges.tensor(g);
+                    }
+                    runtime::record(&t, edges, Once);
+                    *g = t;
+                }
+            }
+            out
+        } else {
+            self.f.backward(&cx, grads)?
+        };
+        if out.len() != self.header.edges.len() {
+            return Err(Error::autograd(format!(
+                "function {} returned an incorrect number of gradients (expected {}, got {})",
+                self.name(),
+                self.header.edges.len(),
+                out.len()
+            )));
+        }
+        Ok(out.into_iter().collect())
+    }
+    fn release(&self) {
+        self.saved.iter().for_each(Saved::release);
+    }
+}
+struct Once;
+impl Backward for Once {
+    const NAME: &'static str = "Error";
+    fn apply(&self, _cx: &Cx<'_>, _grads: &[Option<Tensor>]) -> Result<Grads> {
+        Err(Error::autograd(
+            "trying to differentiate twice a function that was marked with @once_differentiable",
+        ))
+    }
+}
+
+/// Runs a custom function and gives its results their history.
+///
+/// # Errors
+/// Those of `forward`; leaves that require a gradient marked dirty; dirty inputs that are not returned.
+#[doc(alias = "torch.autograd.Function.apply")]
+pub fn apply<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let recording = runtime::recording_list(inputs);
+    let mut edges = Edges::new();
+    if recording {
+        edges = edges.list(inputs);
+    }
+    let mut ctx = Context {
+        needs: (0..inputs.len()).map(|i| edges.wants(i)).collect(),
+        save: Vec::new(),
+        dirty: Vec::new(),
+        non_differentiable: Vec::new(),
+        materialize: true,
+        data: None,
+    };
+    let tangents: Option<Vec<Option<Tensor>>> = forward_ad::dual_active()
+        .then(|| inputs.iter().map(forward_ad::tangent).collect::<Vec<_>>())
+        .filter(|t| t.iter().any(Option::is_some));
+    let mut outs = forward_ad::jvp(|| grad_mode::no_grad(|| f.forward(&mut ctx, inputs)))?;
+    let among = |list: &[Tensor], t: &Tensor| list.iter().any(|x| x.is_same(t));
+    if ctx.dirty.iter().any(|d| !among(&outs, d)) {
+        return Err(Error::autograd(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are \
+             modified inplace must all be outputs of the Function.",
+        ));
+    }
+    for o in &mut outs {
+        // an input handed through is a tensor of its own for the graph
+        if among(inputs, o) && !among(&ctx.dirty, o) {
+            *o = grad_mode::no_grad(|| forward_ad::jvp(|| formula::alias(o)))?;
+        }
+    }
+    let out_tangents = match &tangents {
+        Some(t) => Some(forward_ad::jvp(|| f.jvp(inputs, t))?),
+        None => None,
+    };
+    if recording {
+        for d in &ctx.dirty {
+            if state::requires_grad(d) && state::is_leaf(d) {
+                return Err(Error::autograd(
+                    "a leaf Variable that requires grad has been used in an in-place operation.",
+                ));
+            }
+            inplace::check_inplace(d)?;
+        }
+        finish(f, ctx, edges, inputs, &outs);
+    }
+    for (o, t) in outs.iter().zip(out_tangents.into_iter().flatten()) {
+        forward_ad::set_tangent(o, t)?;
+    }
+    Ok(outs)
+}
+
+fn finish<F: Function>(f: F, ctx: Context, edges: Edges, inputs: &[Tensor], outs: &[Tensor]) {
+    let saved = ctx
+        .save
+        .iter()
+        .map(|t| match outs.iter().position(|o| o.is_same(t)) {
+            Some(nr) => Saved::output(t, nr as u32),
+            None => Saved::input(t),
+        })
+        .collect();
+    let outputs: SmallVec<[OutputMeta; 1]> = outs.iter().map(OutputMeta::of).collect();
+    let node: Arc<dyn Node> = Arc::new(FunctionNode {
+        header: NodeHeader::new(edges.0, outputs),
+        f,
+        saved,
+        data: ctx.data,
+        materialize: ctx.materialize,
+    });
+    anomaly::made(&node);
+    let same = |list: &[Tensor], t: &Tensor| list.iter().any(|x| x.is_same(t));
+    for (i, o) in outs.iter().enumerate() {
+        if !runtime::differentiable(o) || same(&ctx.non_differentiable, o) {
+            continue;
+        }
+        let e = Edge::new(node.clone(), i as u32);
+        if same(&ctx.dirty, o) {
+            inplace::rebase_on(o, e);
+            continue;
+        }
+        let view_of_input = o.view_base().is_some() && inputs.iter().any(|x| x.root().is_same(o.root()));
+        state::set_history(o, e);
+        if view_of_input {
+            state::set_creation(o, Creation::CustomFunction);
+        }
+    }
+}

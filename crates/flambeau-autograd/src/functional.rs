@@ -1,0 +1,242 @@
+//! Jacobians, Hessians and products with them (`torch.autograd.functional`).
+
+use crate::engine::{self, GradOptions};
+use crate::formula;
+use crate::grad_mode::enable_grad;
+use crate::state;
+use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::{Error, Result, Tensor};
+
+/// Views of the inputs that require a gradient, in the graph of the originals only when that is asked for.
+fn prepared(inputs: &[Tensor], create_graph: bool) -> Result<Vec<Tensor>> {
+    inputs
+        .iter()
+        .map(|t| {
+            if create_graph && state::requires_grad(t) {
+                return formula::alias(t);
+            }
+            let d = t.alias_detached();
+            state::set_requires_grad(&d, true)?;
+            Ok(d)
+        })
+        .collect()
+}
+fn finished(ts: Vec<Tensor>, create_graph: bool) -> Vec<Tensor> {
+    if create_graph { ts } else { ts.iter().map(Tensor::alias_detached).collect() }
+}
+fn zeros_for_missing(grads: Vec<Option<Tensor>>, like: &[Tensor]) -> Result<Vec<Tensor>> {
+    grads.into_iter().zip(like).map(|(g, t)| g.map_or_else(|| formula::zeros_like(t), Ok)).collect()
+}
+fn check_v(v: &[Tensor], like: &[Tensor], what: &str) -> Result<()> {
+    if v.len() != like.len() {
+        return Err(Error::runtime(format!(
+            "v is a tuple of invalid length: should be {} but got {}.",
+            like.len(),
+            v.len()
+        )));
+    }
+    for (i, (v, t)) in v.iter().zip(like).enumerate() {
+        if v.sizes() != t.sizes() {
+            return Err(Error::runtime(format!(
+                "v has invalid size: should be {} but got {} (entry {i} of {what}).",
+                fmt_sizes(t.sizes()),
+                fmt_sizes(v.sizes())
+            )));
+        }
+    }
+    Ok(())
+}
+fn weighted(
+    outs: &[Tensor],
+    inputs: &[Tensor],
+    v: Vec<Option<Tensor>>,
+    create_graph: bool,
+    retain: bool,
+) -> Result<Vec<Tensor>> {
+    let used: Vec<usize> = (0..outs.len()).filter(|&i| state::requires_grad(&outs[i])).collect();
+    if used.is_empty() {
+        return inputs.iter().map(formula::zeros_like).collect();
+    }
+    let o = GradOptions::new()
+        .grad_outputs(used.iter().map(|&i| v[i].clone()))
+        .create_graph(create_graph)
+        .retain_graph(retain || create_graph)
+        .allow_unused(true);
+    let outs: Vec<Tensor> = used.iter().map(|&i| outs[i].clone()).collect();
+    zeros_for_missing(engine::grad(&outs, inputs, &o)?, inputs)
+}
+
+type Multi<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
+
+/// `v^T J`: the results of `f` and the product of `v` (one per result) with the Jacobian, one per input.
+///
+/// # Errors
+/// Those of `f`; `v` of other sizes than the results.
+#[doc(alias = "torch.autograd.functional.vjp")]
+pub fn vjp(
+    f: Multi,
+    inputs: &[Tensor],
+    v: Option<&[Tensor]>,
+    create_graph: bool,
+) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    enable_grad(|| {
+        let args = prepared(inputs, create_graph)?;
+        let outs = f(&args)?;
+        let v: Vec<Option<Tensor>> = match v {
+            Some(v) => {
+                check_v(v, &outs, "v")?;
+                v.iter().cloned().map(Some).collect()
+            }
+            None if outs.len() == 1 && outs[0].numel() == 1 => vec![None],
+            None => {
+                return Err(Error::runtime(
+                    "The vector v can only be None if the user-provided function returns a single Tensor with a single \
+                     element.",
+                ));
+            }
+        };
+        let g = weighted(&outs, &args, v, create_graph, false)?;
+        Ok((finished(outs, create_graph), finished(g, create_graph)))
+    })
+}
+
+/// `J v`: the results of `f` and the product of the Jacobian with `v` (one per input), one per result. Computed with
+/// two backward passes, so that every differentiable function will do.
+///
+/// # Errors
+/// Those of `f`; `v` of other sizes than the inputs.
+#[doc(alias = "torch.autograd.functional.jvp")]
+pub fn jvp(
+    f: Multi,
+    inputs: &[Tensor],
+    v: Option<&[Tensor]>,
+    create_graph: bool,
+) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    enable_grad(|| {
+        let args = prepared(inputs, create_graph)?;
+        let v: Vec<Tensor> = match v {
+            Some(v) => {
+                check_v(v, inputs, "v")?;
+                v.to_vec()
+            }
+            None if inputs.len() == 1 && inputs[0].numel() == 1 => vec![formula::ones_like(&inputs[0])?],
+            None => {
+                return Err(Error::runtime(
+                    "The vector v can only be None if the input to the user-provided function is a single Tensor with \
+                     a single element.",
+                ));
+            }
+        };
+        let outs = f(&args)?;
+        // the gradient is linear in w, and its own gradient along v is J v
+        let w: Vec<Tensor> = outs
+            .iter()
+            .map(|t| {
+                let w = formula::detached(formula::zeros_like(t)?);
+                state::set_requires_grad(&w, true)?;
+                Ok(w)
+            })
+            .collect::<Result<_>>()?;
+        let g = weighted(&outs, &args, w.iter().cloned().map(Some).collect(), true, true)?;
+        let jv = weighted(&g, &w, v.into_iter().map(Some).collect(), create_graph, false)?;
+        Ok((finished(outs, create_graph), finished(jv, create_graph)))
+    })
+}
+
+/// The Jacobian of every result with respect to every input: `[result][input]`, of sizes result sizes + input sizes.
+///
+/// # Errors
+/// Those of `f`.
+#[doc(alias = "torch.autograd.functional.jacobian")]
+pub fn jacobian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
+    enable_grad(|| {
+        let args = prepared(inputs, create_graph)?;
+        let outs = f(&args)?;
+        outs.iter()
+            .map(|out| {
+                let n = out.numel() as usize;
+                let mut rows: Vec<Vec<Tensor>> = vec![Vec::with_capacity(n); args.len()];
+                for j in 0..n {
+                    let unit = formula::zeros(out.sizes(), out)?;
+                    let flat = formula::reshape(&unit, &[-1])?;
+                    formula::copy_(&formula::select(&flat, 0, j as i64)?, &one(out)?)?;
+                    let g = weighted(std::slice::from_ref(out), &args, vec![Some(unit)], create_graph, true)?;
+                    for (r, g) in rows.iter_mut().zip(g) {
+                        r.push(g);
+                    }
+                }
+                rows.into_iter()
+                    .zip(&args)
+                    .map(|(r, a)| {
+                        let mut sizes = out.sizes().to_vec();
+                        sizes.extend_from_slice(a.sizes());
+                        let stacked = stack(&r, a)?;
+                        let j = formula::reshape(&stacked, &sizes)?;
+                        Ok(if create_graph { j } else { j.alias_detached() })
+                    })
+                    .collect()
+            })
+            .collect()
+    })
+}
+fn one(like: &Tensor) -> Result<Tensor> {
+    formula::ones_like(&formula::zeros(&[], like)?)
+}
+/// Rows of equal sizes one above the other.
+fn stack(rows: &[Tensor], like: &Tensor) -> Result<Tensor> {
+    let mut sizes = vec![rows.len() as i64];
+    sizes.extend_from_slice(like.sizes());
+    let out = formula::zeros(&sizes, like)?;
+    for (i, r) in rows.iter().enumerate() {
+        formula::copy_(&formula::select(&out, 0, i as i64)?, r)?;
+    }
+    Ok(out)
+}
+
+fn scalar(outs: Vec<Tensor>, name: &str) -> Result<Tensor> {
+    match <[Tensor; 1]>::try_from(outs) {
+        Ok([t]) if t.numel() == 1 => formula::reshape(&t, &[]),
+        _ => Err(Error::runtime(format!(
+            "The function given to {name} should return a single Tensor with a single element."
+        ))),
+    }
+}
+
+/// The Hessian of a function with one scalar result: `[input][input]`.
+///
+/// # Errors
+/// Those of `f`; more than one result, or more than one element.
+#[doc(alias = "torch.autograd.functional.hessian")]
+pub fn hessian(f: Multi, inputs: &[Tensor], create_graph: bool) -> Result<Vec<Vec<Tensor>>> {
+    let gradient = |args: &[Tensor]| -> Result<Vec<Tensor>> {
+        let out = scalar(f(args)?, "hessian")?;
+        weighted(&[out], args, vec![None], true, true)
+    };
+    jacobian(&gradient, inputs, create_graph)
+}
+
+/// `v^T H` for a function with one scalar result: its value and one product per input.
+///
+/// # Errors
+/// As [`hessian`]; `v` of other sizes than the inputs.
+#[doc(alias = "torch.autograd.functional.vhp")]
+pub fn vhp(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Result<(Tensor, Vec<Tensor>)> {
+    enable_grad(|| {
+        check_v(v, inputs, "v")?;
+        let args = prepared(inputs, create_graph)?;
+        let out = scalar(f(&args)?, "vhp")?;
+        let g = weighted(std::slice::from_ref(&out), &args, vec![None], true, true)?;
+        let hv = weighted(&g, &args, v.iter().cloned().map(Some).collect(), create_graph, false)?;
+        Ok((finished(vec![out], create_graph).remove(0), finished(hv, create_graph)))
+    })
+}
+
+/// `H v` for a function with one scalar result: its value and one product per input. The Hessian is symmetric, so this
+/// is [`vhp`].
+///
+/// # Errors
+/// As [`vhp`].
+#[doc(alias = "torch.autograd.functional.hvp")]
+pub fn hvp(f: Multi, inputs: &[Tensor], v: &[Tensor], create_graph: bool) -> Result<(Tensor, Vec<Tensor>)> {
+    vhp(f, inputs, v, create_graph)
+}

@@ -1,0 +1,117 @@
+//! Thread-local modes: whether operations are recorded, and how.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+const NO_GRAD: u8 = 1;
+const INFERENCE: u8 = 2;
+pub(crate) const SAVED_HOOKS: u8 = 4;
+pub(crate) const ANOMALY: u8 = 8;
+pub(crate) const NO_FORWARD_AD: u8 = 16;
+pub(crate) const NO_NAN_CHECK: u8 = 32;
+
+thread_local! {
+    // one byte for everything that a recorded call must look at
+    static MODE: Cell<u8> = const { Cell::new(0) };
+}
+
+#[inline(always)]
+pub(crate) fn has(bits: u8) -> bool {
+    MODE.get() & bits != 0
+}
+
+/// Restores the mode bits it covers when dropped.
+pub(crate) struct ModeGuard {
+    old: u8,
+    mask: u8,
+    _thread: PhantomData<*const ()>,
+}
+impl ModeGuard {
+    #[inline]
+    pub(crate) fn new(mask: u8, on: bool) -> Self {
+        let old = MODE.get();
+        MODE.set(if on { old | mask } else { old & !mask });
+        ModeGuard { old, mask, _thread: PhantomData }
+    }
+    /// Recording on or off, whatever mode the thread is in.
+    #[inline]
+    pub(crate) fn recording(on: bool) -> Self {
+        if on { Self::new(NO_GRAD | INFERENCE, false) } else { Self::new(NO_GRAD, true) }
+    }
+}
+impl Drop for ModeGuard {
+    #[inline]
+    fn drop(&mut self) {
+        MODE.set(MODE.get() & !self.mask | self.old & self.mask);
+    }
+}
+
+/// Whether operations on this thread are recorded for backward.
+#[inline(always)]
+#[doc(alias = "torch.is_grad_enabled")]
+pub fn is_grad_enabled() -> bool {
+    !has(NO_GRAD | INFERENCE)
+}
+
+/// Whether this thread is in inference mode.
+#[inline]
+#[doc(alias = "torch.is_inference_mode_enabled")]
+pub fn is_inference_mode_enabled() -> bool {
+    has(INFERENCE)
+}
+
+/// Keeps gradient mode on or off on this thread until dropped. It cannot leave the thread.
+#[must_use = "the mode ends when the guard is dropped"]
+pub struct GradModeGuard(#[allow(dead_code, reason = "restores on drop")] ModeGuard);
+
+/// Turns recording off until the guard is dropped.
+#[doc(alias = "torch.no_grad")]
+pub fn no_grad_guard() -> GradModeGuard {
+    GradModeGuard(ModeGuard::new(NO_GRAD, true))
+}
+/// Turns recording on until the guard is dropped; inside inference mode it stays off, as in PyTorch.
+#[doc(alias = "torch.enable_grad")]
+pub fn enable_grad_guard() -> GradModeGuard {
+    GradModeGuard(ModeGuard::new(NO_GRAD, false))
+}
+/// Turns recording on or off until the guard is dropped.
+#[doc(alias = "torch.set_grad_enabled")]
+pub fn set_grad_enabled_guard(mode: bool) -> GradModeGuard {
+    GradModeGuard(ModeGuard::new(NO_GRAD, !mode))
+}
+/// Inference mode (`mode` true) until the guard is dropped: nothing is recorded.
+#[doc(alias = "torch.inference_mode")]
+pub fn inference_mode_guard(mode: bool) -> GradModeGuard {
+    GradModeGuard(ModeGuard::new(INFERENCE, mode))
+}
+
+/// Sets the mode of this thread for good (PyTorch's function form).
+#[doc(alias = "torch.set_grad_enabled")]
+pub fn set_grad_enabled(mode: bool) {
+    MODE.set(if mode { MODE.get() & !NO_GRAD } else { MODE.get() | NO_GRAD });
+}
+
+/// Runs `f` without recording: `no_grad(|| ...)`.
+#[doc(alias = "torch.no_grad")]
+pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
+    let _g = no_grad_guard();
+    f()
+}
+/// Runs `f` with recording on.
+#[doc(alias = "torch.enable_grad")]
+pub fn enable_grad<R>(f: impl FnOnce() -> R) -> R {
+    let _g = enable_grad_guard();
+    f()
+}
+/// Runs `f` with recording on or off.
+#[doc(alias = "torch.set_grad_enabled")]
+pub fn with_grad_enabled<R>(mode: bool, f: impl FnOnce() -> R) -> R {
+    let _g = set_grad_enabled_guard(mode);
+    f()
+}
+/// Runs `f` in inference mode.
+#[doc(alias = "torch.inference_mode")]
+pub fn inference_mode<R>(f: impl FnOnce() -> R) -> R {
+    let _g = inference_mode_guard(true);
+    f()
+}

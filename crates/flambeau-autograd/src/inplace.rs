@@ -1,0 +1,323 @@
+//! In-place operations and views: what is refused, and how histories are rewritten.
+
+use crate::anomaly;
+use crate::formula;
+use crate::grad_mode::is_grad_enabled;
+use crate::runtime::{self, Backward, Cx, Edges, Grads};
+use crate::saved::short_name;
+use crate::state::{self, Creation, History};
+use flambeau_core::geometry::SizeVec;
+use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::{Error, Result, Tensor};
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Refuses an in-place operation that cannot be recorded. Called when a call is being recorded.
+///
+/// # Errors
+/// `t` is a leaf that requires a gradient, a view of one, or a view whose making forbids it.
+#[inline]
+pub fn check_inplace(t: &Tensor) -> Result<()> {
+    if let Some(base) = t.view_base() {
+        let c = state::creation(t);
+        if c != Creation::Ordinary {
+            return Err(forbidden_view(t, c, "is being"));
+        }
+        if state::requires_grad(t) && state::requires_grad(base) && state::is_leaf(base) {
+            return Err(Error::autograd(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation.",
+            ));
+        }
+    }
+    if state::requires_grad(t) && state::is_leaf(t) {
+        return Err(Error::autograd(
+            "a leaf Variable that requires grad is being used in an in-place operation.",
+        ));
+    }
+    Ok(())
+}
+
+#[cold]
+fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
+    let edge = t.first_edge();
+    let mut msg = match (edge, c) {
+        (Some(e), Creation::NoGrad(_)) => format!(
+            "Output {} of {} is a view of a view which was created in no_grad mode and {what} modified inplace with \
+             grad mode enabled.",
+            e.nr,
+            short_name(&e.node().name())
+        ),
+        (None, _) => {
+            format!("A view was created in no_grad mode and {what} modified inplace with grad mode enabled.")
+        }
+        (Some(e), _) => {
+            format!(
+                "Output {} of {} is a view and {what} modified inplace.",
+                e.nr,
+                short_name(&e.node().name())
+            )
+        }
+    };
+    msg.push_str(match c {
+        Creation::MultiOutput => {
+            " This view is the output of a function that returns multiple views. Such functions do not allow the output \
+             views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+        }
+        Creation::NoGrad(_) => {
+            " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by \
+             moving both the view and the inplace either both inside the no_grad block (if you don't want the inplace \
+             to be tracked) or both outside (if you want the inplace to be tracked)."
+        }
+        Creation::CustomFunction => {
+            " This view was created inside a custom Function (or because an input was returned as-is) and the autograd \
+             logic to handle view+inplace would override the custom backward associated with the custom Function, \
+             leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the \
+             custom Function."
+        }
+        Creation::Ordinary => "",
+    });
+    Error::autograd(msg)
+}
+
+/// Refuses `out=` where gradients would be lost.
+///
+/// # Errors
+/// Gradient mode is on and an argument requires a gradient.
+pub fn check_out(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    if is_grad_enabled() && inputs.iter().chain(outs).any(|t| state::requires_grad(t)) {
+        return Err(Error::autograd(format!(
+            "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the \
+             arguments requires grad."
+        )));
+    }
+    Ok(())
+}
+
+/// Gives a tensor that was written in place its new history. A view hands it on to its base, and gets its own from there.
+///
+/// # Errors
+/// None at present; the generated code passes errors on.
+pub fn rebase<B: Backward>(t: &Tensor, edges: Edges, body: B) -> Result<()> {
+    if !runtime::differentiable(t) {
+        return Ok(());
+    }
+    let node = runtime::node(edges, smallvec![OutputMeta::of(t)], body);
+    rebase_on(t, Edge::new(node, 0));
+    Ok(())
+}
+
+/// [`rebase`] for an edge that exists.
+pub(crate) fn rebase_on(t: &Tensor, e: Edge) {
+    let Some(base) = t.view_base() else {
+        state::set_history(t, e);
+        return;
+    };
+    let inner = e.node().clone();
+    let mut edges: SmallVec<[Option<Edge>; 2]> = smallvec![state::grad_edge(base)];
+    edges.extend(inner.header().edges.iter().skip(1).cloned());
+    let node: Arc<dyn Node> = Arc::new(CopySlices {
+        header: NodeHeader::new(edges, smallvec![OutputMeta::of(base)]),
+        inner,
+        nr: e.nr,
+        base: Geometry::of(base),
+        view: Geometry::of(t),
+    });
+    anomaly::made(&node);
+    state::set_history(base, Edge::new(node, 0));
+    // the view's own edge is older than its base's now: the next look at it makes a new one (see `state::history`)
+    t.set_key(flambeau_core::dispatch::Key::Autograd, true);
+}
+
+/// For in-place operators without a formula: the result does not depend on the old value in a differentiable way.
+///
+/// # Errors
+/// When `t` is part of a graph and gradient mode is on: its gradient would be wrong.
+pub fn rebase_none(t: &Tensor, name: &str) -> Result<()> {
+    if is_grad_enabled() && runtime::differentiable(t) && state::requires_grad(t) {
+        rebase(t, Edges::new().tensor(t), NotDifferentiable(name.to_string()))?;
+    }
+    Ok(())
+}
+struct NotDifferentiable(String);
+impl Backward for NotDifferentiable {
+    const NAME: &'static str = "NotImplemented";
+    fn apply(&self, _cx: &Cx<'_>, _grads: &[Option<Tensor>]) -> Result<Grads> {
+        Err(Error::autograd(format!("derivative for {} is not implemented", self.0)))
+    }
+}
+
+/// Sizes, strides and offset of a tensor.
+#[derive(Clone)]
+pub(crate) struct Geometry {
+    sizes: SizeVec,
+    strides: SizeVec,
+    offset: i64,
+    same_dtype_as_base: bool,
+}
+impl Geometry {
+    pub(crate) fn of(t: &Tensor) -> Geometry {
+        Geometry {
+            sizes: SizeVec::from_slice(t.sizes()),
+            strides: SizeVec::from_slice(t.strides()),
+            offset: t.storage_offset(),
+            same_dtype_as_base: t
+                .view_base()
+                .is_none_or(|b| b.dtype() == t.dtype() && b.is_conj() == t.is_conj()),
+        }
+    }
+}
+
+/// History of a base that was written through a view: the operator's formula on the written part, the identity
+/// elsewhere.
+struct CopySlices {
+    header: NodeHeader,
+    inner: Arc<dyn Node>,
+    nr: u32,
+    base: Geometry,
+    view: Geometry,
+}
+impl Node for CopySlices {
+    fn header(&self) -> &NodeHeader {
+        &self.header
+    }
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("CopySlices")
+    }
+    fn apply(&self, _this: &Arc<dyn Node>, grads: &mut [Option<Tensor>]) -> Result<Grads> {
+        let n = self.header.edges.len();
+        let mut out: Grads = SmallVec::from_elem(None, n);
+        let Some(grad) = grads.first_mut().and_then(Option::take) else { return Ok(out) };
+        if !self.view.same_dtype_as_base {
+            return Err(Error::missing(
+                "gradients of in-place writes through a view of another dtype (view_as_real, real, imag, conj)",
+            ));
+        }
+        // the gradient of the whole, laid out as the base is, so that the view's geometry names the written part of it
+        let whole = Tensor::zeros_raw(&[span_of(&self.base)], grad.dtype(), grad.device())?;
+        let whole = formula::as_strided(&whole, &self.base.sizes, &self.base.strides, 0)?;
+        formula::copy_(&whole, &grad)?;
+        let part = formula::as_strided(
+            &whole,
+            &self.view.sizes,
+            &self.view.strides,
+            self.view.offset - self.base.offset,
+        )?;
+        let mut inner_grads: SmallVec<[Option<Tensor>; 2]> =
+            SmallVec::from_elem(None, self.inner.header().outputs.len());
+        inner_grads[self.nr as usize] = Some(formula::clone(&part)?);
+        let results = self.inner.apply(&self.inner, &mut inner_grads)?;
+        for (i, r) in results.into_iter().enumerate() {
+            if i == 0 {
+                match r {
+                    Some(r) => formula::copy_(&part, &r)?,
+                    None => formula::zero_(&part)?,
+                }
+            } else if i < n {
+                out[i] = r;
+            }
+        }
+        if n > 0 {
+            out[0] = Some(whole);
+        }
+        Ok(out)
+    }
+    fn release(&self) {
+        self.inner.release();
+    }
+}
+fn span_of(g: &Geometry) -> i64 {
+    flambeau_core::geometry::span(&g.sizes, &g.strides)
+}
+
+/// The history of a view whose base was written to after the view was made: `as_strided` of the base's new history.
+pub(crate) fn regenerate(t: &Tensor, base: &Tensor, own: Option<Edge>) -> Edge {
+    let c = state::creation(t);
+    let body_edges = Edges::new().tensor(base);
+    let outputs = smallvec![OutputMeta::of(t)];
+    let (view, base_geometry) = (Geometry::of(t), Geometry::of(base));
+    let node = if c != Creation::Ordinary {
+        runtime::node(
+            body_edges,
+            outputs,
+            Refused(forbidden_view(t, c, "its base or another view of its base has been")),
+        )
+    } else if !view.same_dtype_as_base {
+        runtime::node(
+            body_edges,
+            outputs,
+            Refused(Error::missing(
+                "gradients through a view of another dtype whose base was written to in place after the view was made",
+            )),
+        )
+    } else {
+        runtime::node(body_edges, outputs, AsStridedOfBase { view, base: base_geometry })
+    };
+    drop(own);
+    let e = Edge::new(node, 0);
+    state::rewrite_history(t, History::Rebased(e.clone()));
+    e
+}
+struct Refused(Error);
+impl Backward for Refused {
+    const NAME: &'static str = "AsStridedBackward0";
+    fn apply(&self, _cx: &Cx<'_>, _grads: &[Option<Tensor>]) -> Result<Grads> {
+        Err(self.0.clone())
+    }
+}
+struct AsStridedOfBase {
+    view: Geometry,
+    base: Geometry,
+}
+impl Backward for AsStridedOfBase {
+    const NAME: &'static str = "AsStridedBackward0";
+    fn apply(&self, _cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(smallvec![None]) };
+        let g = crate::derivatives::views::as_strided_grad(
+            grad,
+            (&self.base.sizes, &self.base.strides, self.base.offset),
+            (&self.view.sizes, &self.view.strides, self.view.offset),
+        )?;
+        Ok(smallvec![Some(g)])
+    }
+}
+
+/// Gives a view of `base` its history.
+#[inline]
+pub fn record_view<B: Backward>(base: &Tensor, out: &Tensor, edges: Edges, body: B) {
+    runtime::record(out, edges, body);
+    inherit_creation(base, out);
+}
+/// Gives the views of a multi-output operator their history.
+pub fn record_views<B: Backward>(_base: &Tensor, outs: &[Tensor], edges: Edges, body: B) {
+    runtime::record_list(outs, edges, body);
+    for t in outs {
+        if t.view_base().is_some() {
+            state::set_creation(t, Creation::MultiOutput);
+        }
+    }
+}
+/// A view of a view that forbids in-place operations forbids them too.
+#[inline]
+fn inherit_creation(base: &Tensor, out: &Tensor) {
+    let c = state::creation(base);
+    if c != Creation::Ordinary && out.view_base().is_some() {
+        state::set_creation(out, c);
+    }
+}
+/// A view that was not recorded: where the tensor viewed is part of a graph, in-place operations on the view are
+/// ambiguous from now on.
+#[inline]
+pub fn view_unrecorded(base: &Tensor, out: &Tensor) {
+    if !is_grad_enabled() && out.view_base().is_some() && state::requires_grad(base) {
+        let root = base.root();
+        let seq = state::history(root).map_or(0, |e| e.node().header().seq);
+        state::set_creation(out, Creation::NoGrad(seq));
+    }
+}
+/// [`view_unrecorded`] for a list.
+pub fn views_unrecorded(base: &Tensor, outs: &[Tensor]) {
+    for t in outs {
+        view_unrecorded(base, t);
+    }
+}

@@ -1,0 +1,362 @@
+//! What the engine keeps of a tensor beyond its first edge, made only where it is needed: the request for a gradient
+//! and the gradient of a leaf, a history that in-place operations rewrote, hooks, the tangent of forward mode.
+
+use crate::accumulate::AccumulateGrad;
+use crate::hooks::{self, HookList, PostAccumulateHook};
+use crate::inplace;
+use flambeau_core::dispatch::Key;
+use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::graph::{Edge, Node, TensorHook};
+use flambeau_core::{Error, Result, Tensor};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// Where a gradient is put: shared with the node that fills it when a tensor that is not a leaf retains its gradient.
+pub(crate) type GradSlot = Mutex<Option<Tensor>>;
+
+/// How a view came about, where that restricts in-place operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Creation {
+    #[default]
+    Ordinary,
+    /// With gradient mode off; the number is that of the base's history then.
+    NoGrad(u64),
+    /// One of several views of a multi-output operator.
+    MultiOutput,
+    /// In, or returned as it was by, a custom function.
+    CustomFunction,
+}
+
+/// The history of a tensor where it is not simply its first edge.
+#[derive(Clone, Default)]
+pub(crate) enum History {
+    /// The first edge, if any.
+    #[default]
+    First,
+    /// Rewritten by an in-place operation.
+    Rebased(Edge),
+    /// Cut by `detach_`.
+    Cut,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// A leaf that requires a gradient.
+    pub requires: AtomicBool,
+    /// `history` or `creation` below is not the default: the fast paths look at this alone.
+    special: AtomicBool,
+    inner: Mutex<Inner>,
+}
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub grad: Option<Tensor>,
+    /// Set by `retain_grad`: then it has the place of `grad`.
+    pub retained: Option<Arc<GradSlot>>,
+    pub accumulate: Option<Weak<AccumulateGrad>>,
+    pub history: History,
+    pub creation: Creation,
+    /// With the level it belongs to.
+    pub tangent: Option<(u64, Tensor)>,
+    pub hooks: HookList<dyn Fn(&Tensor) -> Option<Tensor> + Send + Sync>,
+    pub post_accumulate: HookList<PostAccumulateHook>,
+}
+
+impl State {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|e| e.into_inner())
+    }
+    pub(crate) fn mark_special(&self) {
+        self.special.store(true, Ordering::Release);
+    }
+    #[inline]
+    pub(crate) fn is_special(&self) -> bool {
+        self.special.load(Ordering::Acquire)
+    }
+}
+
+#[inline]
+pub(crate) fn get(t: &Tensor) -> Option<&State> {
+    t.autograd_state()?.downcast_ref()
+}
+pub(crate) fn get_or_init(t: &Tensor) -> &State {
+    let any = t.autograd_state_or_init(|| Box::new(State::default()));
+    any.downcast_ref().unwrap_or_else(|| unreachable!("only this crate makes autograd states"))
+}
+
+/// Calls `f` with the tensor's own history edge, leaving aside what its base went through.
+#[inline]
+fn with_own_edge<R>(t: &Tensor, f: impl FnOnce(Option<&Edge>) -> R) -> R {
+    match get(t) {
+        Some(s) if s.is_special() => {
+            let inner = s.lock();
+            match &inner.history {
+                History::First => f(t.first_edge()),
+                History::Rebased(e) => f(Some(e)),
+                History::Cut => f(None),
+            }
+        }
+        _ => f(t.first_edge()),
+    }
+}
+
+/// The number of the base's history if it is newer than the view's own: then the view's history is stale. Numbers are
+/// given out in creation order, so comparing them replaces any list of a base's views.
+#[inline]
+fn newer_base(t: &Tensor, base: &Tensor, own: Option<u64>) -> bool {
+    if !base.key_set().has(Key::Autograd) {
+        return false;
+    }
+    let Some(theirs) = with_own_edge(base, |e| e.map(|e| e.node().header().seq)) else { return false };
+    match own {
+        Some(n) => theirs > n,
+        None => match creation(t) {
+            Creation::NoGrad(n) => theirs > n,
+            _ => get(t).is_none_or(|s| !s.is_special() || !matches!(s.lock().history, History::Cut)),
+        },
+    }
+}
+
+pub(crate) fn creation(t: &Tensor) -> Creation {
+    match get(t) {
+        Some(s) if s.is_special() => s.lock().creation,
+        _ => Creation::Ordinary,
+    }
+}
+pub(crate) fn set_creation(t: &Tensor, c: Creation) {
+    let s = get_or_init(t);
+    s.lock().creation = c;
+    s.mark_special();
+}
+
+/// The edge of a computed tensor (`grad_fn` and `output_nr`); `None` for leaves.
+#[inline]
+pub fn history(t: &Tensor) -> Option<Edge> {
+    if !t.key_set().has(Key::Autograd) {
+        return None;
+    }
+    match t.view_base() {
+        None => with_own_edge(t, |e| e.cloned()),
+        Some(base) => {
+            let own = with_own_edge(t, |e| e.cloned());
+            if newer_base(t, base, own.as_ref().map(|e| e.node().header().seq)) {
+                Some(inplace::regenerate(t, base, own))
+            } else {
+                own
+            }
+        }
+    }
+}
+/// Whether the tensor was computed from something that requires a gradient.
+#[inline]
+fn has_history(t: &Tensor) -> bool {
+    match t.view_base() {
+        None => with_own_edge(t, |e| e.is_some()),
+        Some(base) => with_own_edge(t, |e| e.is_some()) || newer_base(t, base, None),
+    }
+}
+
+/// Part of a graph: a leaf that requires a gradient, or computed from one.
+#[inline]
+pub fn requires_grad(t: &Tensor) -> bool {
+    t.key_set().has(Key::Autograd)
+        && (get(t).is_some_and(|s| s.requires.load(Ordering::Acquire)) || has_history(t))
+}
+
+/// Where the gradient of `t` goes: its history, or the accumulation node of a leaf that requires a gradient.
+#[inline]
+pub fn grad_edge(t: &Tensor) -> Option<Edge> {
+    if !t.key_set().has(Key::Autograd) {
+        return None;
+    }
+    if let Some(e) = history(t) {
+        return Some(e);
+    }
+    let s = get(t)?;
+    s.requires.load(Ordering::Acquire).then(|| Edge::new(accumulate_node(t, s), 0))
+}
+
+/// The node that adds to a leaf's gradient. The node holds the leaf, so the leaf holds the node weakly: it lives as long
+/// as some graph uses it.
+pub(crate) fn accumulate_node(t: &Tensor, s: &State) -> Arc<dyn Node> {
+    let mut inner = s.lock();
+    if let Some(n) = inner.accumulate.as_ref().and_then(Weak::upgrade) {
+        return n;
+    }
+    let n = Arc::new(AccumulateGrad::new(t.clone()));
+    inner.accumulate = Some(Arc::downgrade(&n));
+    n
+}
+
+/// Gives `t` a history, its first or a new one.
+#[inline]
+pub(crate) fn set_history(t: &Tensor, e: Edge) {
+    if t.first_edge().is_none() && get(t).is_none_or(|s| !s.is_special()) {
+        t.set_first_edge(e);
+        return;
+    }
+    rewrite_history(t, History::Rebased(e));
+    t.set_key(Key::Autograd, true);
+}
+
+#[cold]
+pub(crate) fn rewrite_history(t: &Tensor, h: History) {
+    let s = get_or_init(t);
+    let (old, moved) = {
+        let mut inner = s.lock();
+        let old = std::mem::replace(&mut inner.history, h);
+        let moved = match (&inner.retained, &inner.history) {
+            (Some(slot), History::Rebased(e)) => Some((slot.clone(), e.clone())),
+            _ => None,
+        };
+        (old, moved)
+    };
+    s.mark_special();
+    // retaining follows the tensor to its new history
+    if let Some((slot, e)) = moved {
+        hooks::retain(&e, &slot);
+    }
+    // the old history may be the last handle on a long graph: never dropped under the lock
+    drop(old);
+}
+
+// --- what the methods of Tensor do -------------------------------------------------------------------------------
+
+pub(crate) fn is_leaf(t: &Tensor) -> bool {
+    !t.key_set().has(Key::Autograd) || !has_history(t)
+}
+
+pub(crate) fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
+    if !is_leaf(t) {
+        if on {
+            return Ok(());
+        }
+        return Err(Error::autograd(
+            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a \
+             subgraph that doesn't require differentiation use var_no_grad = var.detach().",
+        ));
+    }
+    if on && !t.dtype().is_floating() && !t.dtype().is_complex() {
+        return Err(Error::autograd("only Tensors of floating point dtype can require gradients"));
+    }
+    if !on && get(t).is_none() {
+        return Ok(());
+    }
+    let s = get_or_init(t);
+    s.requires.store(on, Ordering::Release);
+    let keep = on || s.lock().tangent.is_some();
+    t.set_key(Key::Autograd, keep);
+    Ok(())
+}
+
+pub(crate) fn grad(t: &Tensor) -> Option<Tensor> {
+    let inner = get(t)?.lock();
+    match &inner.retained {
+        Some(slot) => slot.lock().unwrap_or_else(|e| e.into_inner()).clone(),
+        None => inner.grad.clone(),
+    }
+}
+
+pub(crate) fn put_grad(t: &Tensor, g: Option<Tensor>) {
+    let s = get_or_init(t);
+    let mut inner = s.lock();
+    let old = match inner.retained.clone() {
+        Some(slot) => std::mem::replace(&mut *slot.lock().unwrap_or_else(|e| e.into_inner()), g),
+        None => std::mem::replace(&mut inner.grad, g),
+    };
+    drop(inner);
+    drop(old);
+}
+
+pub(crate) fn set_grad(t: &Tensor, g: Option<Tensor>) -> Result<()> {
+    if let Some(g) = &g {
+        if g.is_same(t) {
+            return Err(Error::runtime("can't assign Variable as its own grad"));
+        }
+        if g.dtype() != t.dtype() {
+            return Err(Error::autograd(format!(
+                "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient must \
+                 match the tensor's grad_dtype (defaults to the tensor's dtype).",
+                g.dtype().scalar_type_name(),
+                t.dtype().scalar_type_name()
+            )));
+        }
+        if g.device() != t.device() {
+            return Err(Error::device(format!(
+                "attempting to assign a gradient with device type '{}' to a tensor with device type '{}'. Please \
+                 ensure that the gradient and the tensor are on the same device",
+                g.device(),
+                t.device()
+            )));
+        }
+        if g.sizes() != t.sizes() {
+            return Err(Error::shape(format!(
+                "attempting to assign a gradient of size '{}' to a tensor of size '{}'. Please ensure that the \
+                 gradient and the tensor are the same size",
+                fmt_sizes(g.sizes()),
+                fmt_sizes(t.sizes())
+            )));
+        }
+    }
+    if g.is_none() && get(t).is_none() {
+        return Ok(());
+    }
+    put_grad(t, g);
+    Ok(())
+}
+
+pub(crate) fn retain_grad(t: &Tensor) -> Result<()> {
+    if !requires_grad(t) {
+        return Err(Error::autograd("can't retain_grad on Tensor that has requires_grad=False"));
+    }
+    let Some(e) = history(t) else { return Ok(()) };
+    let s = get_or_init(t);
+    let slot = {
+        let mut inner = s.lock();
+        if inner.retained.is_some() {
+            return Ok(());
+        }
+        let slot = Arc::new(Mutex::new(inner.grad.take()));
+        inner.retained = Some(slot.clone());
+        slot
+    };
+    hooks::retain(&e, &slot);
+    Ok(())
+}
+
+pub(crate) fn retains_grad(t: &Tensor) -> bool {
+    !is_leaf(t) && get(t).is_some_and(|s| s.lock().retained.is_some())
+}
+
+pub(crate) fn detach_(t: &Tensor) -> Result<()> {
+    if t.view_base().is_some() && requires_grad(t) {
+        return Err(Error::autograd("Can't detach views in-place. Use detach() instead."));
+    }
+    if !t.key_set().has(Key::Autograd) {
+        return Ok(());
+    }
+    let s = get_or_init(t);
+    s.requires.store(false, Ordering::Release);
+    rewrite_history(t, History::Cut);
+    let keep = s.lock().tangent.is_some();
+    t.set_key(Key::Autograd, keep);
+    Ok(())
+}
+
+pub(crate) fn register_hook(t: &Tensor, hook: TensorHook) -> Result<hooks::RemovableHandle> {
+    if !requires_grad(t) {
+        return Err(Error::autograd("cannot register a hook on a tensor that doesn't require gradient"));
+    }
+    Ok(match history(t) {
+        Some(e) => hooks::on_node(&e, hook),
+        None => get_or_init(t).lock().hooks.add(hook),
+    })
+}
+
+pub(crate) fn remove_hook(t: &Tensor, id: u64) {
+    let removed = get(t).is_some_and(|s| s.lock().hooks.remove(id));
+    if !removed {
+        for e in history(t).iter().chain(t.first_edge()) {
+            hooks::remove_from_node(e, id);
+        }
+    }
+}

@@ -1,0 +1,654 @@
+//! Backward nodes and the wrappers at the autograd key, from the `grad` tables.
+
+use super::form::{Form, Mode, arg_ident};
+use super::formula::{Save, Scope, idents};
+use super::types::{camel, lend};
+use crate::schema::Arg;
+use crate::table::{Family, Grad, Kind, Row};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// Whether the form has a wrapper at the autograd key. Composites run their body there; what only makes new tensors
+/// without a gradient does not concern it.
+fn has_wrapper(form: &Form) -> bool {
+    let row = form.row;
+    if form.is_composite() {
+        return false;
+    }
+    match row.grad {
+        Grad::Formulas(_) => true,
+        Grad::None => form.writes(),
+        Grad::Composite => false,
+    }
+}
+
+/// `generated/FAMILY.rs` of the crate that holds the derivatives, or `None` if no row needs any.
+pub fn emit(f: &Family, ops: &str, objects: &str, uses: &str) -> Result<Option<String>, String> {
+    let mut out = String::new();
+    let mut fill = String::new();
+    for row in &f.rows {
+        let at = |e: String| format!("{}: {}: {e}", f.file.display(), row.schema.full_name());
+        let wrapped: Vec<Form> = Form::all(row).into_iter().filter(has_wrapper).collect();
+        if let (Grad::Formulas(_), false) = (&row.grad, wrapped.is_empty()) {
+            let d = Diff::new(row).map_err(at)?;
+            d.node(&mut out).map_err(at)?;
+        }
+        for form in wrapped {
+            let _ = writeln!(fill, "o::{}.register(Key::Autograd, {}_autograd);", form.stat(), form.stem());
+            wrapper(&mut out, &form).map_err(at)?;
+        }
+    }
+    if fill.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "//! Derivatives of the family `{}`.\n\n#![allow(unused_imports, unused_variables, clippy::redundant_closure)]\n\n{uses}\
+         use super::{{no_forward, ok}};\nuse {objects}::{} as o;\nuse {ops} as ops;\n\n\
+         /// Fills the operators' autograd slots.\npub fn fill() {{\n{fill}}}\n\n{out}",
+        f.name, f.module
+    )))
+}
+
+/// The arguments with a formula, as edges of the node.
+struct Diff<'a> {
+    row: &'a Row,
+    /// Name of the node: `MulBackward`.
+    name: String,
+    /// Differentiable arguments in schema order.
+    edges: Vec<&'a Arg>,
+    /// Formulas: indices into `edges`, text.
+    formulas: Vec<(Vec<usize>, &'a str)>,
+    /// What is saved, by the name that formulas use.
+    saves: BTreeMap<String, Save>,
+    scope: Scope<'a>,
+}
+
+impl<'a> Diff<'a> {
+    fn new(row: &'a Row) -> Result<Self, String> {
+        let Grad::Formulas(list) = &row.grad else { return Err("no formulas".into()) };
+        let edges: Vec<&Arg> =
+            row.schema.args.iter().filter(|a| list.iter().any(|(n, _)| n.contains(&a.name))).collect();
+        let scope = Scope::new(row);
+        let mut formulas = Vec::new();
+        let mut saves = BTreeMap::new();
+        for (names, text) in list {
+            let mut at = Vec::new();
+            for n in names {
+                at.push(edges.iter().position(|e| e.name == *n).ok_or("unknown input")?);
+            }
+            for id in idents(text) {
+                if let Some(s) = scope.find(&id)? {
+                    saves.insert(id, s);
+                }
+            }
+            formulas.push((at, text.as_str()));
+        }
+        formulas.sort_by_key(|f: &(Vec<usize>, &str)| f.0[0]);
+        let stem = Form { row, mode: Mode::Plain }.stem();
+        let stem = stem.strip_suffix("_inplace").unwrap_or(&stem).to_string();
+        Ok(Diff { row, name: format!("{}Backward", camel(&stem)), edges, formulas, saves, scope })
+    }
+    fn has_lists(&self) -> bool {
+        self.edges.iter().any(|a| a.ty.list.is_some())
+    }
+    /// Position of edge `i`, where `len` gives the length of a list argument.
+    fn pos(&self, i: usize, len: impl Fn(&Arg) -> String) -> String {
+        let single = self.edges[..i].iter().filter(|a| a.ty.list.is_none()).count();
+        let lists: Vec<String> =
+            self.edges[..i].iter().filter(|a| a.ty.list.is_some()).map(|a| len(a)).collect();
+        match (single, lists.is_empty()) {
+            (n, true) => n.to_string(),
+            (0, false) => lists.join(" + "),
+            (n, false) => format!("{n} + {}", lists.join(" + ")),
+        }
+    }
+    /// `call(i)` or `call_any(i..j)`: whether edge `i` wants a gradient.
+    fn wants(&self, i: usize, call: &str, len: impl Fn(&Arg) -> String) -> String {
+        let p = self.pos(i, &len);
+        match self.edges[i].ty.list {
+            // a node with one input exists only where that input wants a gradient
+            _ if self.edges.len() == 1 => "true".into(),
+            None => format!("{call}({p})"),
+            Some(_) if p == "0" => format!("{call}_any(0..{})", len(self.edges[i])),
+            Some(_) => format!("{call}_any({p}..{p} + {})", len(self.edges[i])),
+        }
+    }
+    /// Names that formula `i` saves.
+    fn used(&self, text: &str) -> Vec<(&String, &Save)> {
+        let ids = idents(text);
+        self.saves.iter().filter(|(n, _)| ids.contains(*n)).collect()
+    }
+
+    /// The struct and its `Backward`.
+    fn node(&self, out: &mut String) -> Result<(), String> {
+        let own_len = |a: &Arg| format!("self.{}_len", arg_ident(&a.name));
+        let mut fields = String::new();
+        for (n, s) in &self.saves {
+            let _ = writeln!(fields, "{n}: {},", s.field_ty());
+        }
+        if self.has_lists() {
+            for a in self.edges.iter().filter(|a| a.ty.list.is_some()) {
+                let _ = writeln!(fields, "{}_len: usize,", arg_ident(&a.name));
+            }
+        }
+        let mut body = String::new();
+        let ids: BTreeSet<String> = self.formulas.iter().flat_map(|f| idents(f.1)).collect();
+        let single = self.scope.diff_outputs().len() == 1 && !self.scope.list_result();
+        if single {
+            body.push_str("let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };\n");
+        } else if ids.contains("grad") {
+            body.push_str("let grad = grads[0].as_ref();\n");
+        }
+        if ids.contains("need") {
+            body.push_str("let need = cx.needs();\nlet need = &need[..];\n");
+        }
+        for (n, s) in self.saves.iter().filter(|s| !s.1.is_tensor()) {
+            let _ = writeln!(body, "let {n} = {};", s.bind(n));
+        }
+        let mut names: Vec<String> = vec![String::new(); self.edges.len()];
+        for (at, text) in &self.formulas {
+            let mut unpack = String::new();
+            for (n, s) in self.used(text).into_iter().filter(|s| s.1.is_tensor()) {
+                let _ = write!(unpack, "{}", s.unpack(n));
+            }
+            let wanted: Vec<String> = at.iter().map(|i| self.wants(*i, "cx.need", own_len)).collect();
+            for i in at {
+                names[*i] = format!("g{i}");
+            }
+            let is_list = at.iter().any(|i| self.edges[*i].ty.list.is_some());
+            if let [i] = at[..] {
+                let value = tried(text);
+                let (value, none) = if is_list {
+                    (value, format!("vec![None; {}]", own_len(self.edges[i])))
+                } else {
+                    (format!("Some({value})"), "None".into())
+                };
+                if wanted[0] == "true" {
+                    let _ = writeln!(body, "{unpack}let g{i} = {value};");
+                } else {
+                    let _ = writeln!(
+                        body,
+                        "let g{i} = if {} {{ {unpack}{value} }} else {{ {none} }};",
+                        wanted[0]
+                    );
+                }
+            } else {
+                if is_list {
+                    return Err("a list of tensors needs a formula of its own".into());
+                }
+                let vars: Vec<String> = at.iter().map(|i| format!("g{i}")).collect();
+                let nones = vec!["None"; at.len()].join(", ");
+                let _ = writeln!(
+                    body,
+                    "let [{}] = if {} {{ {unpack}{} }} else {{ [{nones}] }};",
+                    vars.join(", "),
+                    wanted.join(" || "),
+                    tried(text)
+                );
+            }
+        }
+        let all: Vec<String> = names.clone();
+        if self.has_lists() {
+            body.push_str("let mut out = Grads::new();\n");
+            for (i, n) in all.iter().enumerate() {
+                let m = if self.edges[i].ty.list.is_some() { "extend" } else { "push" };
+                let _ = writeln!(body, "out.{m}({n});");
+            }
+            body.push_str("Ok(out)\n");
+        } else {
+            let _ = writeln!(body, "Ok(Grads::from_iter([{}]))", all.join(", "));
+        }
+        let name = &self.name;
+        let doc = self.row.schema.full_name();
+        let (open, close) = if fields.is_empty() { ("", ";") } else { (" {\n", "}") };
+        let _ = writeln!(out, "/// Node of `{doc}`.\npub struct {name}{open}{fields}{close}");
+        let _ = writeln!(
+            out,
+            "impl Backward for {name} {{\nconst NAME: &'static str = \"{name}0\";\n\
+             fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {{\n{body}}}"
+        );
+        let tensors: Vec<_> = self.saves.iter().filter(|s| s.1.is_tensor()).map(|s| s.0).collect();
+        if !tensors.is_empty() {
+            out.push_str("fn release(&self) {\n");
+            for t in tensors {
+                let _ = writeln!(out, "self.{t}.release();");
+            }
+            out.push_str("}\n");
+        }
+        out.push_str("}\n");
+        Ok(())
+    }
+
+    /// When the saved `name` is needed: `None` if always.
+    fn condition(&self, name: &str) -> Option<String> {
+        let mut wanted = BTreeSet::new();
+        for (at, text) in &self.formulas {
+            if idents(text).contains(name) {
+                wanted.extend(at.iter().copied());
+            }
+        }
+        if wanted.len() == self.edges.len() {
+            return None;
+        }
+        let len = |a: &Arg| format!("{}.len()", arg_ident(&a.name));
+        Some(wanted.into_iter().map(|i| self.wants(i, "edges.wants", len)).collect::<Vec<_>>().join(" || "))
+    }
+    /// `Edges::new().tensor(self_)`
+    fn edges_text(&self) -> String {
+        let mut s = String::from("Edges::new()");
+        for a in &self.edges {
+            let m = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
+                (false, false, _) => "tensor",
+                (false, true, _) => "opt",
+                (true, _, false) => "list",
+                (true, _, true) => "opt_list",
+            };
+            let _ = write!(s, ".{m}({})", arg_ident(&a.name));
+        }
+        s
+    }
+}
+
+/// The value of a formula, passing errors on. `Ok(x)` is x itself: there the error's type would be open, as it may be
+/// in anything that is not a plain call.
+fn tried(text: &str) -> String {
+    let t = text.trim();
+    // whether the first bracket closes with the last character
+    let open = t.find('(').unwrap_or(t.len());
+    let plain = t[..open].chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':') && open > 0;
+    let mut depth = 0;
+    let mut whole = plain && t.ends_with(')');
+    for (i, c) in t.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        whole &= !(depth == 0 && i >= open && i + 1 < t.len());
+    }
+    match (whole, &t[..open]) {
+        (true, "Ok") => t[3..t.len() - 1].to_string(),
+        (true, _) => format!("{t}?"),
+        _ => format!("ok({t})?"),
+    }
+}
+
+/// `rt::recording(..)` over arguments of all shapes.
+fn recording(args: &[&Arg]) -> String {
+    let of = |list: bool, opt: bool| -> Vec<String> {
+        let hit = |a: &&&Arg| a.ty.list.is_some() == list && (a.ty.opt || a.ty.opt_elem) == opt;
+        args.iter().filter(hit).map(|a| arg_ident(&a.name)).collect()
+    };
+    let mut parts = Vec::new();
+    let (one, opt) = (of(false, false), of(false, true));
+    if !one.is_empty() {
+        parts.push(format!("rt::recording(&[{}])", one.join(", ")));
+    }
+    if !opt.is_empty() {
+        parts.push(format!("rt::recording_opt(&[{}])", opt.join(", ")));
+    }
+    parts.extend(of(true, false).iter().map(|l| format!("rt::recording_list({l})")));
+    parts.extend(of(true, true).iter().map(|l| format!("rt::recording_opt_list({l})")));
+    parts.join(" || ")
+}
+
+/// The tensors among the arguments as one `&[&Tensor]`.
+pub fn tensor_slice(args: &[&Arg]) -> String {
+    if args.iter().all(|a| a.ty.is_one_tensor()) {
+        return format!("&[{}]", args.iter().map(|a| arg_ident(&a.name)).collect::<Vec<_>>().join(", "));
+    }
+    let mut s = String::from("&{ let mut v: Vec<&Tensor> = Vec::new();");
+    for a in args {
+        let n = arg_ident(&a.name);
+        let _ = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
+            (false, false, _) => write!(s, " v.push({n});"),
+            (true, _, true) => write!(s, " v.extend({n}.iter().flatten());"),
+            _ => write!(s, " v.extend({n});"),
+        };
+    }
+    s.push_str(" v }");
+    s
+}
+
+fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
+    let row = form.row;
+    let _ = writeln!(out, "fn {}_autograd({}) -> Result<{}> {{", form.stem(), form.params_text(), form.ret());
+    let call = format!("rt::below(|| ops::{}({}))", form.ident(), form.names_text());
+    let tensors: Vec<&Arg> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+    if form.mode == Mode::Out {
+        let _ = writeln!(
+            out,
+            "rt::check_out({:?}, {}, &[{}])?;\n{call}\n}}",
+            row.schema.base,
+            tensor_slice(&tensors),
+            form.outs().iter().map(|o| format!("&*{o}")).collect::<Vec<_>>().join(", ")
+        );
+        return Ok(());
+    }
+    if row.grad == Grad::None {
+        let written: Vec<String> = form
+            .schema_args()
+            .iter()
+            .filter(|a| a.mutated && a.ty.is_one_tensor())
+            .map(|a| arg_ident(&a.name))
+            .collect();
+        if written.is_empty() {
+            return Err("lists that are written to need a composite".into());
+        }
+        let _ = writeln!(out, "let rec = {};", recording(&tensors));
+        for w in &written {
+            let _ = writeln!(out, "if rec {{ rt::check_inplace({w})?; }}");
+        }
+        let _ = writeln!(out, "{call}?;");
+        for w in &written {
+            let _ = writeln!(out, "if rec {{ rt::rebase_none({w}, {:?})?; }}", form.ident());
+        }
+        out.push_str("Ok(())\n}\n");
+        return Ok(());
+    }
+    let d = Diff::new(row)?;
+    for a in tensors.iter().filter(|a| !d.edges.iter().any(|e| e.name == a.name)) {
+        let (n, op) = (arg_ident(&a.name), &row.schema.base);
+        let check = |t: &str| format!("rt::not_differentiable({op:?}, {:?}, {t})?;", a.name);
+        let _ = match (a.ty.list.is_some(), a.ty.opt || a.ty.opt_elem) {
+            (false, false) => writeln!(out, "{}", check(&n)),
+            (false, true) => writeln!(out, "if let Some(t) = {n} {{ {} }}", check("t")),
+            (true, false) => writeln!(out, "for t in {n} {{ {} }}", check("t")),
+            (true, true) => writeln!(out, "for t in {n}.iter().flatten() {{ {} }}", check("t")),
+        };
+    }
+    let _ = writeln!(out, "let rec = {};", recording(&d.edges));
+    if form.writes() {
+        inplace(out, form, &d, &call)?;
+    } else {
+        plain(out, form, &d, &call)?;
+    }
+    out.push_str("}\n\n");
+    Ok(())
+}
+
+/// Constructor of the node; `saved` gives the expression of each field.
+fn construct(d: &Diff, saved: impl Fn(&str, &Save) -> String) -> String {
+    let mut s = d.name.clone();
+    let mut fields = Vec::new();
+    for (n, save) in &d.saves {
+        let e = saved(n, save);
+        fields.push(if e == *n { e } else { format!("{n}: {e}") });
+    }
+    if d.has_lists() {
+        for a in d.edges.iter().filter(|a| a.ty.list.is_some()) {
+            let n = arg_ident(&a.name);
+            fields.push(format!("{n}_len: {n}.len()"));
+        }
+    }
+    if !fields.is_empty() {
+        let _ = write!(s, " {{ {} }}", fields.join(", "));
+    }
+    s
+}
+
+fn input(d: &Diff, n: &str, s: &Save) -> String {
+    s.input(n, d.condition(n))
+}
+
+fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), String> {
+    let row = form.row;
+    let n = row.schema.returns.len();
+    let vars: Vec<String> =
+        if n == 1 { vec!["out".into()] } else { (0..n).map(|i| format!("out{i}")).collect() };
+    let pattern = if n == 1 { vars[0].clone() } else { format!("({})", vars.join(", ")) };
+    let _ = writeln!(out, "let {pattern} = {call}?;");
+    let body = construct(d, |name, s| match s {
+        Save::Result { list: true, .. } => "SavedList::output(&out, 0)".into(),
+        Save::Result { index, diff, .. } => match diff {
+            Some(nr) => format!("Saved::output(&{}, {nr})", vars[*index]),
+            None => format!("Saved::input(&{})", vars[*index]),
+        },
+        s => input(d, name, s),
+    });
+    let first = d.edges.first().map(|a| arg_ident(&a.name)).unwrap_or_default();
+    let diff: Vec<&String> = d.scope.diff_outputs().iter().map(|i| &vars[*i]).collect();
+    let (record, otherwise) = match (row.kind, d.scope.list_result()) {
+        (Kind::View, false) => (
+            format!("rt::record_view({first}, &out, edges, body);"),
+            format!(" else {{\nrt::view_unrecorded({first}, &out);\n}}"),
+        ),
+        (Kind::View, true) => (
+            format!("rt::record_views({first}, &out, edges, body);"),
+            format!(" else {{\nrt::views_unrecorded({first}, &out);\n}}"),
+        ),
+        (_, true) => ("rt::record_list(&out, edges, body);".into(), String::new()),
+        _ if diff.len() == 1 => (format!("rt::record(&{}, edges, body);", diff[0]), String::new()),
+        _ => {
+            let refs: Vec<String> = diff.iter().map(|v| format!("&{v}")).collect();
+            (format!("rt::record_multi(&[{}], edges, body);", refs.join(", ")), String::new())
+        }
+    };
+    let _ = writeln!(
+        out,
+        "if rec {{\nlet edges = {};\nlet body = {body};\n{record}\n}}{otherwise}",
+        d.edges_text()
+    );
+    forward(out, form, d, &vars)?;
+    let _ = writeln!(out, "Ok({pattern})");
+    Ok(())
+}
+
+fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), String> {
+    let written: Vec<Arg> = form.schema_args().into_iter().filter(|a| a.mutated).collect();
+    let [w] = &written[..] else {
+        return Err("a row that writes several arguments has no generated derivative".into());
+    };
+    if w.ty.list.is_some() {
+        return Err("lists that are written to need a composite".into());
+    }
+    let w = arg_ident(&w.name);
+    let before: Vec<(&String, &Save)> = d.saves.iter().filter(|s| matches!(s.1, Save::Input(_))).collect();
+    let mut names = vec!["edges".to_string()];
+    let mut lets = format!("let edges = {};\n", d.edges_text());
+    for (n, s) in &before {
+        // what the call overwrites is copied first
+        let e = if **n == w {
+            match d.condition(n) {
+                Some(c) => format!("Saved::copy_of_if({c}, {n})?"),
+                None => format!("Saved::copy_of({n})?"),
+            }
+        } else {
+            input(d, n, s)
+        };
+        let _ = writeln!(lets, "let s_{n} = {e};");
+        names.push(format!("s_{n}"));
+    }
+    let tuple = if names.len() == 1 { names[0].clone() } else { format!("({})", names.join(", ")) };
+    let dual = jvp_of(form.row);
+    let old = dual.is_some_and(|j| j.uses(d, &w));
+    let _ = writeln!(
+        out,
+        "let before = if rec {{\nrt::check_inplace({w})?;\n{lets}Some({tuple})\n}} else {{ None }};"
+    );
+    if old {
+        let _ = writeln!(
+            out,
+            "let old = if rt::dual_active() {{ Some(rt::below(|| flambeau_core::ops::clone({w}, None))?) }} else {{ None }};"
+        );
+    }
+    let _ = writeln!(out, "{call}?;");
+    let body = construct(d, |n, s| match s {
+        Save::Result { .. } => format!("Saved::output({w}, 0)"),
+        Save::Input(_) => format!("s_{n}"),
+        s => input(d, n, s),
+    });
+    let _ = writeln!(
+        out,
+        "if let Some({tuple}) = before {{\nlet body = {body};\nrt::rebase({w}, edges, body)?;\n}}"
+    );
+    forward(out, form, d, std::slice::from_ref(&w))?;
+    out.push_str("Ok(())\n");
+    Ok(())
+}
+
+/// How forward mode goes.
+#[derive(Clone, Copy)]
+enum Jvp<'a> {
+    Linear,
+    Elementwise,
+    Expression(&'a str),
+}
+impl Jvp<'_> {
+    /// Whether the formulas read argument `n`'s value.
+    fn uses(&self, d: &Diff, n: &str) -> bool {
+        match self {
+            Jvp::Linear => false,
+            Jvp::Elementwise => d.formulas.iter().any(|f| idents(f.1).contains(n)),
+            Jvp::Expression(e) => idents(e).contains(n),
+        }
+    }
+}
+
+fn jvp_of(row: &Row) -> Option<Jvp<'_>> {
+    match row.jvp.as_deref() {
+        Some("auto_linear") => Some(Jvp::Linear),
+        Some("auto_elementwise") => Some(Jvp::Elementwise),
+        Some(e) => Some(Jvp::Expression(e)),
+        None if row.kind == Kind::Pointwise => Some(Jvp::Elementwise),
+        None if row.kind == Kind::View => Some(Jvp::Linear),
+        None => None,
+    }
+}
+
+/// Forward mode: `outs` are the variables of the results (the written tensor in place).
+fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(), String> {
+    let row = form.row;
+    let _ = writeln!(out, "if rt::dual_active() && rt::any_tangent({}) {{", tensor_slice(&d.edges));
+    let Some(jvp) = jvp_of(row) else {
+        let _ = writeln!(out, "return Err(no_forward({:?}));\n}}", row.schema.base);
+        return Ok(());
+    };
+    let writes = form.writes();
+    let set = if writes { "rt::set_tangent_inplace" } else { "rt::set_tangent" };
+    let place = |v: &str| if writes { v.to_string() } else { format!("&{v}") };
+    let diff = if writes { vec![0] } else { d.scope.diff_outputs().to_vec() };
+    let results = |ids: &BTreeSet<String>| {
+        let mut s = String::new();
+        for (n, save) in d.scope.names(ids) {
+            match save {
+                Save::Result { index, .. } => {
+                    let _ = writeln!(s, "let {n} = {};", place(&outs[if writes { 0 } else { index }]));
+                }
+                Save::Meta { .. } => {
+                    let _ = writeln!(s, "let {n} = {};", save.direct());
+                }
+                _ => {}
+            }
+        }
+        s
+    };
+    let old = if writes && jvp.uses(d, &outs[0]) {
+        format!("let {0} = old.as_ref().unwrap_or({0});\n", outs[0])
+    } else {
+        String::new()
+    };
+    match jvp {
+        Jvp::Elementwise => {
+            if diff.len() != 1 || d.formulas.iter().any(|f| f.0.len() != 1) {
+                return Err("auto_elementwise needs one result and one formula per input".into());
+            }
+            let (mut tangents, mut sums, mut ids) = (String::new(), Vec::new(), BTreeSet::new());
+            for (at, text) in &d.formulas {
+                let a = d.edges[at[0]];
+                let n = arg_ident(&a.name);
+                let get = match (a.ty.list.is_some(), a.ty.opt) {
+                    (false, false) => format!("rt::tangent({n})"),
+                    (false, true) => format!("{n}.and_then(rt::tangent)"),
+                    _ => return Err("auto_elementwise takes no lists".into()),
+                };
+                let _ = writeln!(tangents, "let t{} = {get};", at[0]);
+                sums.push(format!("rt::elementwise_jvp(t{}, |grad| {text})?", at[0]));
+                ids.extend(idents(text));
+            }
+            let _ = writeln!(
+                out,
+                "let t = rt::jvp(|| {{\n{tangents}{old}{}rt::sum_tangents([{}])\n}})?;\n{set}({}, t)?;",
+                results(&ids),
+                sums.join(", "),
+                place(&outs[diff[0]])
+            );
+        }
+        Jvp::Linear => {
+            let mut args: Vec<String> = Vec::new();
+            let mut lets = String::new();
+            for a in &row.schema.args {
+                let n = arg_ident(&a.name);
+                if !d.edges.iter().any(|e| e.name == a.name) {
+                    args.push(n);
+                    continue;
+                }
+                let t = format!("{}_t", a.name.to_ascii_lowercase());
+                args.push(tangent(&mut lets, a, &t));
+            }
+            let plain = Form { row, mode: Mode::Plain };
+            let call = format!("ops::{}({})", plain.ident(), args.join(", "));
+            let call = if row.schema.mutates() {
+                // the operator writes to a copy of the tangent
+                let _ = writeln!(lets, "let self_t = flambeau_core::ops::clone(&self_t, None)?;");
+                format!("{call}?;\nOk(Some(self_t))")
+            } else {
+                format!("{call}.map(Some)")
+            };
+            let _ = writeln!(out, "let t = rt::jvp(|| {{\n{lets}{call}\n}})?;");
+            if d.scope.list_result() {
+                out.push_str("for (o, t) in out.iter().zip(t.into_iter().flatten()) {\nrt::set_tangent(o, Some(t))?;\n}\n");
+            } else if diff.len() == 1 && row.schema.returns.len() == 1 {
+                let _ = writeln!(out, "{set}({}, t)?;", place(&outs[0]));
+            } else {
+                out.push_str("if let Some(t) = t {\n");
+                for i in diff {
+                    let _ = writeln!(out, "rt::set_tangent(&{}, Some(t.{i}))?;", outs[i]);
+                }
+                out.push_str("}\n");
+            }
+        }
+        Jvp::Expression(e) => {
+            let ids = idents(e);
+            let mut lets = String::new();
+            for a in &d.edges {
+                let t = format!("{}_t", a.name.to_ascii_lowercase());
+                if ids.contains(&t) {
+                    let expr = tangent(&mut lets, a, &format!("{t}_"));
+                    let _ = writeln!(lets, "let {t} = {expr};");
+                }
+            }
+            let _ =
+                writeln!(out, "let t = rt::jvp(|| {{\n{lets}{old}{}ok({e}).map(Some)\n}})?;", results(&ids));
+            if diff.len() == 1 {
+                let _ = writeln!(out, "{set}({}, t)?;", place(&outs[diff[0]]));
+            } else {
+                let refs: Vec<String> = diff.iter().map(|i| place(&outs[*i])).collect();
+                let _ = writeln!(
+                    out,
+                    "for (o, t) in [{}].into_iter().zip(t.into_iter().flatten()) {{\nrt::set_tangent(o, Some(t))?;\n}}",
+                    refs.join(", ")
+                );
+            }
+        }
+    }
+    out.push_str("}\n");
+    Ok(())
+}
+
+/// Binds the tangent of `a`, zeros where there is none, to `var`; gives the expression of the argument's type.
+fn tangent(lets: &mut String, a: &Arg, var: &str) -> String {
+    let n = arg_ident(&a.name);
+    let _ = match (a.ty.list.is_some(), a.ty.opt || a.ty.opt_elem) {
+        (false, false) => writeln!(lets, "let {var} = rt::tangent_or_zeros({n})?;"),
+        (false, true) => writeln!(lets, "let {var} = {n}.map(rt::tangent_or_zeros).transpose()?;"),
+        (true, false) => {
+            writeln!(lets, "let {var} = {n}.iter().map(rt::tangent_or_zeros).collect::<Result<Vec<_>>>()?;")
+        }
+        (true, true) => writeln!(
+            lets,
+            "let {var} = {n}.iter().map(|t| t.as_ref().map(rt::tangent_or_zeros).transpose()).collect::<Result<Vec<_>>>()?;"
+        ),
+    };
+    lend(a.ty, var)
+}
