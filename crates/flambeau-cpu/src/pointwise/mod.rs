@@ -38,6 +38,7 @@ pub mod activation;
 pub mod arith;
 pub mod compare;
 pub mod special;
+pub mod trig;
 pub mod unary;
 
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub use drive::LoopFn;
 pub(crate) use drive::{Kernel, Slot};
 pub use special::*;
 pub(crate) use stage::Conv;
+pub use trig::{COS, SIN};
 pub use unary::*;
 
 use crate::DType;
