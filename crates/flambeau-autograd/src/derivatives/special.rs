@@ -1,6 +1,8 @@
 //! Special functions.
 
-use crate::formula::{add_scalar, div, eq, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_};
+use crate::formula::{
+    add_scalar, div, eq, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_,
+};
 use flambeau_core::{Result, Tensor, ops};
 
 /// The normal density at 0.

@@ -137,7 +137,10 @@ fn operand(kind: &str, name: &str) -> Entry {
         return Ok(flambeau_core::value::IntoValue::into_value(number));
     }
     let sizes: &[i64] = if kind == "zero" { &[] } else { &[2] };
-    Ok(Value::Tensor(Tensor::zeros_raw(sizes, dtype(name)?, Device::Cpu)?))
+    // ones: integer divisions refuse zeros
+    let t = Tensor::empty_raw(sizes, dtype(name)?, Device::Cpu)?;
+    flambeau_core::ops::fill_(&t, Scalar::Int(1))?;
+    Ok(Value::Tensor(t))
 }
 fn binary(name: &str, x: Value, y: Value) -> Entry {
     let path = format!("torch.{name}");

@@ -471,6 +471,36 @@ pub fn log_ndtr_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::special_log_ndtr_out(input, out));
 }
 
+/// Logarithm of softmax, without loss of precision.
+#[doc(alias = "torch.special.log_softmax")]
+#[track_caller]
+pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::log_softmax(input, dim, None))
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.log_softmax")]
+#[track_caller]
+pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, None, out));
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, o.dtype, out));
+}
+
+/// Logarithm of softmax, without loss of precision.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
+    expect(ops::log_softmax(input, dim, o.dtype))
+}
+
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
 #[doc(alias = "torch.special.logit")]
 #[track_caller]
@@ -499,6 +529,36 @@ pub fn logit_out_with(input: &Tensor, o: LogitOptions, out: &mut Tensor) {
 #[track_caller]
 pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
     expect(ops::logit(input, o.eps))
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+#[doc(alias = "torch.special.logsumexp")]
+#[track_caller]
+pub fn logsumexp(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::logsumexp(input, &dim.into_dims(), keepdim))
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.logsumexp")]
+#[track_caller]
+pub fn logsumexp_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::logsumexp_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions, out: &mut Tensor) {
+    expect(ops::logsumexp_out(input, &dim.into_dims(), o.keepdim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
+    expect(ops::logsumexp(input, &dim.into_dims(), o.keepdim))
 }
 
 /// Modified Bessel function of the first kind, order 0.
@@ -769,6 +829,36 @@ pub fn sinc(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn sinc_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::sinc_out(input, out));
+}
+
+/// Exponentials over their sum, along a dimension.
+#[doc(alias = "torch.special.softmax")]
+#[track_caller]
+pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::softmax(input, dim, None))
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.softmax")]
+#[track_caller]
+pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, None, out));
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, o.dtype, out));
+}
+
+/// Exponentials over their sum, along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
+    expect(ops::softmax(input, dim, o.dtype))
 }
 
 /// Spherical Bessel function of the first kind, order 0: `sin(x) / x`.

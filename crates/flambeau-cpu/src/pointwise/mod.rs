@@ -39,6 +39,7 @@ pub mod arith;
 pub mod compare;
 pub mod more;
 pub mod special;
+pub mod trig;
 pub mod unary;
 
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub(crate) use drive::{Kernel, Slot};
 pub use more::*;
 pub use special::*;
 pub(crate) use stage::Conv;
+pub use trig::{COS, SIN};
 pub use unary::*;
 
 use crate::DType;

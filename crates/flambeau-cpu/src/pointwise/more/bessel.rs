@@ -156,8 +156,8 @@ fn airy_negative(x: f64, zeta: f64) -> f64 {
     // u_k / zeta^k, their signs going + + - - in pairs
     let (mut term, mut even, mut odd, mut k) = (1.0f64, 1.0, 0.0, 1.0);
     loop {
-        let next = term * (6.0 * k - 5.0) * (6.0 * k - 3.0) * (6.0 * k - 1.0)
-            / (216.0 * k * (2.0 * k - 1.0) * zeta);
+        let next =
+            term * (6.0 * k - 5.0) * (6.0 * k - 3.0) * (6.0 * k - 1.0) / (216.0 * k * (2.0 * k - 1.0) * zeta);
         if next.abs() >= term.abs() || next.abs() < 1e-18 {
             break;
         }
