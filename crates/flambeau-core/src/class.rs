@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::geometry::SizeVec;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use crate::value::{FromValue, Value};
+use crate::value::{FromValue, IntoValue, Value};
 use crate::{DType, ensure};
 use std::any::Any;
 
@@ -288,6 +288,11 @@ impl PyText for Vec<i64> {
 impl<T: PyText> PyText for Option<T> {
     fn py_text(&self) -> String {
         self.as_ref().map_or_else(|| "None".to_owned(), T::py_text)
+    }
+}
+impl IntoValue for (f64, f64) {
+    fn into_value(self) -> Value {
+        Value::Tuple(vec![Value::Float(self.0), Value::Float(self.1)])
     }
 }
 impl FromValue for (f64, f64) {

@@ -26,11 +26,12 @@ struct Attribute {
     build: Option<Path>,
     construct: Option<Path>,
     shown: Vec<Shown>,
+    values: bool,
 }
 impl Parse for Attribute {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let path = input.parse()?;
-        let mut out = Attribute { path, build: None, construct: None, shown: Vec::new() };
+        let mut out = Attribute { path, build: None, construct: None, shown: Vec::new(), values: false };
         while input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
             let key: Ident = input.parse()?;
             match key.to_string().as_str() {
@@ -42,12 +43,13 @@ impl Parse for Attribute {
                     input.parse::<Token![=]>()?;
                     out.construct = Some(input.parse()?);
                 }
+                "values" => out.values = true,
                 "repr" => {
                     let inner;
                     parenthesized!(inner in input);
                     out.shown = Punctuated::<Shown, Token![,]>::parse_terminated(&inner)?.into_iter().collect();
                 }
-                _ => return Err(syn::Error::new(key.span(), "expected build, construct or repr")),
+                _ => return Err(syn::Error::new(key.span(), "expected build, construct, values or repr")),
             }
         }
         Ok(out)
@@ -246,6 +248,37 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         },
         (None, None) => return Err(syn::Error::new_spanned(&name, "class needs `build` or `construct`")),
     };
+    let pairs = fields.iter().map(|f| {
+        let i = &f.ident;
+        let n = i.to_string();
+        quote!((#n, #core::value::IntoValue::into_value(::std::clone::Clone::clone(&self.#i))))
+    });
+    let arms = fields.iter().map(|f| {
+        let i = &f.ident;
+        let n = i.to_string();
+        quote!(#n => self.#i = #core::value::FromValue::from_value(value)?,)
+    });
+    let values = attr.values.then(|| {
+        quote! {
+            impl #name {
+                /// All arguments by name, in order.
+                pub fn values(&self) -> ::std::vec::Vec<(&'static str, #core::Value)> {
+                    ::std::vec![#(#pairs),*]
+                }
+                /// Sets one argument by name; `false` if there is none of that name.
+                ///
+                /// # Errors
+                /// A value of the wrong type.
+                pub fn set_value(&mut self, name: &str, value: &#core::Value) -> #core::Result<bool> {
+                    match name {
+                        #(#arms)*
+                        _ => return ::std::result::Result::Ok(false),
+                    }
+                    ::std::result::Result::Ok(true)
+                }
+            }
+        }
+    });
     let entry = format_ident!("CLASS_{}", name.to_string().to_uppercase());
     let vis = &item.vis;
     let alias_item = quote!(#[doc(alias = #path)]);
@@ -282,6 +315,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         }
         #default_impl
         #build
+        #values
 
         #[allow(unsafe_code)]
         #[#core::class::linkme::distributed_slice(#core::class::CLASSES)]

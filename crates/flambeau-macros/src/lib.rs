@@ -23,7 +23,8 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
 ///
 /// Fields without `#[default(value)]` that are no `Option` are required; `#[positional]` fields with a default are
 /// arguments of the target's `new` too. The macro makes `new` of the required arguments, a setter per keyword, `build`
-/// and `try_build` where there is a target, conversion from values by position and keyword, PyTorch's text of the
+/// and `try_build` where there is a target (without one, `construct = path` names the constructor of the list of
+/// classes), with `values` reading and writing of arguments by name, conversion from values by position and keyword, PyTorch's text of the
 /// arguments (`repr(a, b=, c=?)`: the value of a; `b=value`; the same unless c has its default), the doc alias, and
 /// the entry in the list of classes.
 #[proc_macro_attribute]

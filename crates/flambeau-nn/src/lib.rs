@@ -31,7 +31,7 @@ pub mod args;
 mod base;
 mod field;
 mod forward;
-pub mod init;
+
 mod module;
 mod modules;
 mod parameter;

@@ -204,11 +204,10 @@ pub trait Module: Debug + Send + Sync + Any {
     /// Asks all parameters for gradients, or stops asking.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.requires_grad_")]
-    fn requires_grad_(&self, on: bool) -> &Self {
+    fn requires_grad_(&self, on: bool) {
         for p in self.parameters() {
             p.requires_grad_(on);
         }
-        self
     }
     /// PyTorch's text of the module.
     fn repr(&self) -> String {

@@ -280,7 +280,7 @@ fn compare(
         let below = join(prefix, name);
         let dotted = format!("{below}.");
         let inner: Vec<&str> = keys.iter().copied().filter(|k| k.starts_with(&dotted)).collect();
-        compare(child, &below, state, &inner, report, take);
+        compare(*child, &below, state, &inner, report, take);
     }
 }
 
