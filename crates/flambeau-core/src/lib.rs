@@ -32,6 +32,7 @@ pub mod iter;
 pub mod layout;
 pub mod library;
 pub mod out;
+pub mod print;
 pub mod promotion;
 pub mod scalar;
 pub mod schema;

@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub fn emit(f: &Family, package: &str) -> Result<String, String> {
     let mut out = format!(
         "//! Operators of the family `{0}`.\n\n\
-         #[allow(unused_imports)]\nuse super::{{D, a, kw, mu, ops, prelude::*}};\n\
+         #[allow(unused_imports)]\nuse super::{{D, a, kw, mu, nu, ops, prelude::*}};\n\
          #[allow(unused_imports)]\nuse crate::ops::{0} as f;\n\n",
         f.name
     );
@@ -60,6 +60,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
     for a in form.schema_args() {
         let name = if a.kw_only { "kw" } else { "a" };
         let text = format!("{name}({:?}, {}, {})", a.name, core_ty(a.ty)?, core_default(&a));
+        let text = if row.operand.contains(&a.name) { format!("nu({text})") } else { text };
         args.push(if a.mutated { format!("mu({text})") } else { text });
     }
     let mut returns = Vec::new();

@@ -39,13 +39,18 @@ use crate::dispatch::{AnyOp, CrateReg};
 use crate::schema::{Arg, Default_ as D, Ty};
 
 const fn a(name: &'static str, ty: Ty, default: D) -> Arg {
-    Arg { name, ty, default, kw_only: false, mutated: false }
+    Arg { name, ty, default, kw_only: false, mutated: false, number: false }
 }
 const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {
-    Arg { name, ty, default, kw_only: true, mutated: false }
+    Arg { name, ty, default, kw_only: true, mutated: false, number: false }
 }
 const fn mu(mut a: Arg) -> Arg {
     a.mutated = true;
+    a
+}
+#[allow(dead_code)]
+const fn nu(mut a: Arg) -> Arg {
+    a.number = true;
     a
 }
 

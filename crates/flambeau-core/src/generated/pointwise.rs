@@ -3,7 +3,7 @@
 //! Operators of the family `pointwise`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::pointwise as f;
 
@@ -27,7 +27,7 @@ static ADD_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -63,7 +63,7 @@ static ADD__INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -96,7 +96,7 @@ static ADD_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -143,7 +143,7 @@ static SUB_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -180,7 +180,7 @@ static SUB__INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -214,7 +214,7 @@ static SUB_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -258,7 +258,7 @@ static MUL_INFO: OpInfo = OpInfo {
     name: "mul.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.mul", "torch.Tensor.mul", "torch.multiply", "torch.Tensor.multiply"],
@@ -289,7 +289,7 @@ static MUL__INFO: OpInfo = OpInfo {
     name: "mul_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.mul_", "torch.Tensor.multiply_"],
@@ -320,7 +320,7 @@ static MUL_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -360,7 +360,7 @@ static DIV_INFO: OpInfo = OpInfo {
     name: "div.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -398,7 +398,7 @@ static DIV__INFO: OpInfo = OpInfo {
     name: "div_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.div_", "torch.Tensor.divide_", "torch.Tensor.true_divide_"],
@@ -429,7 +429,7 @@ static DIV_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -461,7 +461,7 @@ static DIV_MODE_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
         ],
         returns: &[("", Ty::Tensor)],
@@ -496,7 +496,7 @@ static DIV_MODE__INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
         ],
         returns: &[("", Ty::Tensor)],
@@ -536,7 +536,7 @@ static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -858,7 +858,7 @@ static EQ_INFO: OpInfo = OpInfo {
     name: "eq.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.eq", "torch.Tensor.eq"],
@@ -886,7 +886,7 @@ static EQ__INFO: OpInfo = OpInfo {
     name: "eq_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.eq_"],
@@ -917,7 +917,7 @@ static EQ_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -961,7 +961,7 @@ static WHERE_INFO: OpInfo = OpInfo {
         args: &[
             a("condition", Ty::Tensor, D::Required),
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
     },
@@ -998,7 +998,7 @@ static WHERE_OUT_INFO: OpInfo = OpInfo {
         args: &[
             a("condition", Ty::Tensor, D::Required),
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
