@@ -5,11 +5,11 @@ use crate::convert::Dim;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::geometry::SizeVec;
+use crate::library::object::{Constructor, Kwargs, ObjectRef};
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use crate::value::{FromValue, IntoValue, Value};
 use crate::{DType, ensure};
-use std::any::Any;
 
 pub use linkme;
 
@@ -22,13 +22,10 @@ pub struct Parameter {
     pub required: bool,
 }
 
-/// What a constructor gives: a boxed object that the owner of the class knows how to use.
-pub type Object = Box<dyn Any + Send + Sync>;
-
 /// A class that objects are made of by name.
 pub trait Instance: Sized {
-    /// The object as its family hands it out (a boxed `dyn Module`, for modules).
-    fn into_object(self) -> Object;
+    /// The object for the by-name layer.
+    fn into_object(self) -> ObjectRef;
 }
 
 /// A documented class.
@@ -37,8 +34,8 @@ pub struct ClassInfo {
     pub path: &'static str,
     /// Parameters in documented order.
     pub parameters: &'static [Parameter],
-    /// Makes an instance of one value, or none, per parameter.
-    pub construct: fn(&[Option<Value>]) -> Result<Object>,
+    /// Makes an instance of arguments.
+    pub make: Constructor,
 }
 
 /// The link-time list that `#[class]` adds to.
@@ -56,72 +53,67 @@ pub fn find(path: &str) -> Option<&'static ClassInfo> {
     classes().iter().find(|c| c.path == path)
 }
 
-/// Makes an object of a class by its documented name: `construct("torch.nn.Linear", &[2.into(), 3.into()], &[])`.
-///
-/// # Errors
-/// No such class (`Missing`), arguments that do not bind (Python's `TypeError` texts), or that the class refuses.
-pub fn construct(path: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Object> {
-    let class = find(path).ok_or_else(|| Error::missing(format!("class {path}")))?;
-    (class.construct)(&class.bind(args, kwargs)?)
-}
-
 impl ClassInfo {
     /// The last part of the path.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
-    /// Puts arguments into one slot per parameter, as Python's calls do.
-    ///
-    /// # Errors
-    /// Too many, unknown, repeated or missing arguments, with Python's texts.
-    pub fn bind(&self, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Vec<Option<Value>>> {
-        let name = self.name();
-        let total = self.parameters.len();
-        let required = self.parameters.iter().filter(|p| p.required).count();
-        if args.len() > total {
-            let range = if required < total {
-                format!("from {} to {}", required + 1, total + 1)
-            } else {
-                format!("{}", total + 1)
-            };
-            return Err(Error::type_(format!(
-                "{name}.__init__() takes {range} positional arguments but {} were given",
-                args.len() + 1
-            )));
-        }
-        let mut slots: Vec<Option<Value>> = args.iter().cloned().map(Some).collect();
-        slots.resize(total, None);
-        for (key, v) in kwargs {
-            let i = self.parameters.iter().position(|p| p.name == *key);
-            let i = i.ok_or_else(|| {
-                Error::type_(format!("{name}.__init__() got an unexpected keyword argument '{key}'"))
-            })?;
-            ensure!(
-                slots[i].is_none(),
-                Type,
-                "{name}.__init__() got multiple values for argument '{key}'"
-            );
-            slots[i] = Some(v.clone());
-        }
-        let missing: Vec<&str> = self
-            .parameters
-            .iter()
-            .zip(&slots)
-            .filter(|(p, s)| p.required && s.is_none())
-            .map(|(p, _)| p.name)
-            .collect();
-        let quoted: Vec<String> = missing.iter().map(|m| format!("'{m}'")).collect();
-        let (count, list) = match quoted.as_slice() {
-            [] => return Ok(slots),
-            [one] => ("1 required positional argument".to_owned(), one.clone()),
-            [first, second] => ("2 required positional arguments".to_owned(), format!("{first} and {second}")),
-            [many @ .., last] => (
-                format!("{} required positional arguments", quoted.len()),
-                format!("{}, and {last}", many.join(", ")),
-            ),
+}
+
+/// Puts arguments into one slot per parameter, as Python's calls do.
+///
+/// # Errors
+/// Too many, unknown, repeated or missing arguments, with Python's texts.
+pub fn bind(
+    name: &str,
+    parameters: &[Parameter],
+    args: &[Value],
+    kwargs: &Kwargs,
+) -> Result<Vec<Option<Value>>> {
+    let total = parameters.len();
+    let required = parameters.iter().filter(|p| p.required).count();
+    if args.len() > total {
+        let range = if required < total {
+            format!("from {} to {}", required + 1, total + 1)
+        } else {
+            format!("{}", total + 1)
         };
-        Err(Error::type_(format!("{name}.__init__() missing {count}: {list}")))
+        return Err(Error::type_(format!(
+            "{name}.__init__() takes {range} positional arguments but {} were given",
+            args.len() + 1
+        )));
     }
+    let mut slots: Vec<Option<Value>> = args.iter().cloned().map(Some).collect();
+    slots.resize(total, None);
+    for (key, v) in kwargs {
+        let i = parameters.iter().position(|p| p.name == key);
+        let i = i.ok_or_else(|| {
+            Error::type_(format!("{name}.__init__() got an unexpected keyword argument '{key}'"))
+        })?;
+        ensure!(
+            slots[i].is_none(),
+            Type,
+            "{name}.__init__() got multiple values for argument '{key}'"
+        );
+        slots[i] = Some(v.clone());
+    }
+    let missing: Vec<&str> = parameters
+        .iter()
+        .zip(&slots)
+        .filter(|(p, s)| p.required && s.is_none())
+        .map(|(p, _)| p.name)
+        .collect();
+    let quoted: Vec<String> = missing.iter().map(|m| format!("'{m}'")).collect();
+    let (count, list) = match quoted.as_slice() {
+        [] => return Ok(slots),
+        [one] => ("1 required positional argument".to_owned(), one.clone()),
+        [first, second] => ("2 required positional arguments".to_owned(), format!("{first} and {second}")),
+        [many @ .., last] => (
+            format!("{} required positional arguments", quoted.len()),
+            format!("{}, and {last}", many.join(", ")),
+        ),
+    };
+    Err(Error::type_(format!("{name}.__init__() missing {count}: {list}")))
 }
 
 /// The value of slot `i`, if one was given.
@@ -184,6 +176,11 @@ impl IntoArg<Tensor> for &Tensor {
 impl<T> IntoArg<Option<T>> for Option<T> {
     fn into_arg(self) -> Option<T> {
         self
+    }
+}
+impl IntoArg<Option<f64>> for f64 {
+    fn into_arg(self) -> Option<f64> {
+        Some(self)
     }
 }
 macro_rules! scalar_arg {
@@ -333,8 +330,11 @@ mod tests {
             Parameter { name: "b", required: true },
             Parameter { name: "c", required: false },
         ];
-        let class = ClassInfo { path: "torch.nn.X", parameters: &P, construct: |_| Ok(Box::new(())) };
-        let text = |args: &[Value], kwargs: &[(&str, Value)]| class.bind(args, kwargs).unwrap_err().to_string();
+        let all = |args: &[Value], kwargs: &[(&str, Value)]| {
+            let kwargs: Vec<_> = kwargs.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
+            bind("X", &P, args, &kwargs)
+        };
+        let text = |args: &[Value], kwargs: &[(&str, Value)]| all(args, kwargs).unwrap_err().to_string();
         let one = Value::Int(1);
         assert_eq!(
             text(std::slice::from_ref(&one), &[]),
@@ -353,7 +353,7 @@ mod tests {
             text(&vec![one.clone(); 4], &[]),
             "X.__init__() takes from 3 to 4 positional arguments but 5 were given"
         );
-        let slots = class.bind(&[one.clone()], &[("b", one)]).unwrap();
+        let slots = all(&[one.clone()], &[("b", one)]).unwrap();
         assert!(slots[0].is_some() && slots[1].is_some() && slots[2].is_none());
     }
 }

@@ -11,27 +11,29 @@ struct Shown {
     field: Ident,
     named: bool,
     only_changed: bool,
+    quoted: bool,
 }
 impl Parse for Shown {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let field = input.parse()?;
         let named = input.parse::<Option<Token![=]>>()?.is_some();
         let only_changed = input.parse::<Option<Token![?]>>()?.is_some();
-        Ok(Shown { field, named, only_changed })
+        let quoted = input.parse::<Option<Token![!]>>()?.is_some();
+        Ok(Shown { field, named, only_changed, quoted })
     }
 }
 
 struct Attribute {
     path: LitStr,
     build: Option<Path>,
-    construct: Option<Path>,
+    make: Option<Path>,
     shown: Vec<Shown>,
     values: bool,
 }
 impl Parse for Attribute {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let path = input.parse()?;
-        let mut out = Attribute { path, build: None, construct: None, shown: Vec::new(), values: false };
+        let mut out = Attribute { path, build: None, make: None, shown: Vec::new(), values: false };
         while input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
             let key: Ident = input.parse()?;
             match key.to_string().as_str() {
@@ -39,9 +41,9 @@ impl Parse for Attribute {
                     input.parse::<Token![=]>()?;
                     out.build = Some(input.parse()?);
                 }
-                "construct" => {
+                "make" => {
                     input.parse::<Token![=]>()?;
-                    out.construct = Some(input.parse()?);
+                    out.make = Some(input.parse()?);
                 }
                 "values" => out.values = true,
                 "repr" => {
@@ -49,7 +51,7 @@ impl Parse for Attribute {
                     parenthesized!(inner in input);
                     out.shown = Punctuated::<Shown, Token![,]>::parse_terminated(&inner)?.into_iter().collect();
                 }
-                _ => return Err(syn::Error::new(key.span(), "expected build, construct, values or repr")),
+                _ => return Err(syn::Error::new(key.span(), "expected build, make, values or repr")),
             }
         }
         Ok(out)
@@ -64,6 +66,8 @@ struct Field {
     docs: Vec<syn::Attribute>,
     default: Option<TokenStream>,
     positional: bool,
+    /// An `Option` with a default other than `None`, which a setter can then be given.
+    nullable: bool,
 }
 
 fn option_inner(t: &Type) -> Option<Type> {
@@ -94,13 +98,14 @@ fn fields(item: &mut ItemStruct, core: &TokenStream) -> Result<Vec<Field>> {
                 positional = true;
             }
         }
+        let nullable = inner.is_some() && default.is_some();
         if default.is_none() && inner.is_some() {
             default = Some(quote!(::std::option::Option::None));
         }
         f.attrs.retain(|a| !a.path().is_ident("default") && !a.path().is_ident("positional"));
         let docs = f.attrs.iter().filter(|a| a.path().is_ident("doc")).cloned().collect();
         let positional = positional || default.is_none();
-        out.push(Field { ident, ty: f.ty.clone(), inner, docs, default, positional });
+        out.push(Field { ident, ty: f.ty.clone(), inner, docs, default, positional, nullable });
     }
     Ok(out)
 }
@@ -124,7 +129,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let new_doc = format!("The options of `{text}` with the documented defaults.");
     let setters = fields.iter().filter(|f| f.default.is_some()).map(|f| {
         let (ident, docs) = (&f.ident, &f.docs);
-        match &f.inner {
+        match f.inner.as_ref().filter(|_| !f.nullable) {
             Some(inner) => quote! {
                 #(#docs)*
                 pub fn #ident(mut self, #ident: impl #core::class::IntoArg<#inner>) -> Self {
@@ -165,7 +170,10 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
             return Err(syn::Error::new(field.span(), "no such field"));
         };
         let label = if s.named { format!("{}=", field.to_string().trim_start_matches("r#")) } else { String::new() };
-        let push = quote!(parts.push(::std::format!("{}{}", #label, #core::class::PyText::py_text(&self.#field))););
+        let mark = if s.quoted { "'" } else { "" };
+        let push = quote! {
+            parts.push(::std::format!("{}{}{}{}", #label, #mark, #core::class::PyText::py_text(&self.#field), #mark));
+        };
         let ty = &found.ty;
         Ok(match (s.only_changed, default_of(found).1) {
             (true, Some(d)) => quote! {
@@ -238,15 +246,16 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         }
     });
 
-    let construct = match (&attr.construct, &attr.build) {
+    let make = match (&attr.make, &attr.build) {
         (Some(f), _) => quote!(#f),
         (None, Some(target)) => quote! {
-            |values: &[::std::option::Option<#core::Value>]| {
-                let built: #target = #name::from_values(values)?.try_build()?;
+            |args, kwargs| {
+                let values = #core::class::bind(#class, &#name::PARAMETERS, args, kwargs)?;
+                let built: #target = #name::from_values(&values)?.try_build()?;
                 ::std::result::Result::Ok(#core::class::Instance::into_object(built))
             }
         },
-        (None, None) => return Err(syn::Error::new_spanned(&name, "class needs `build` or `construct`")),
+        (None, None) => return Err(syn::Error::new_spanned(&name, "class needs `build` or `make`")),
     };
     let pairs = fields.iter().map(|f| {
         let i = &f.ident;
@@ -323,7 +332,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         static #entry: #core::class::ClassInfo = #core::class::ClassInfo {
             path: #path,
             parameters: &#name::PARAMETERS,
-            construct: #construct,
+            make: #make,
         };
     })
 }

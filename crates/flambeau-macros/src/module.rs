@@ -11,10 +11,11 @@ struct Marks {
     extra_repr: bool,
     version: Option<LitInt>,
     name: Option<LitStr>,
+    may_lack: Option<LitStr>,
 }
 
 fn marks(attrs: &[syn::Attribute]) -> Result<Marks> {
-    let mut m = Marks { skip: false, rename: None, extra_repr: false, version: None, name: None };
+    let mut m = Marks { skip: false, rename: None, extra_repr: false, version: None, name: None, may_lack: None };
     for a in attrs.iter().filter(|a| a.path().is_ident("module")) {
         a.parse_nested_meta(|meta| {
             if meta.path.is_ident("skip") {
@@ -25,10 +26,12 @@ fn marks(attrs: &[syn::Attribute]) -> Result<Marks> {
                 m.rename = Some(meta.value()?.parse::<LitStr>()?.value());
             } else if meta.path.is_ident("name") {
                 m.name = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("may_lack") {
+                m.may_lack = Some(meta.value()?.parse()?);
             } else if meta.path.is_ident("version") {
                 m.version = Some(meta.value()?.parse()?);
             } else {
-                return Err(meta.error("expected skip, rename, extra_repr, name or version"));
+                return Err(meta.error("expected skip, rename, extra_repr, name, version or may_lack"));
             }
             Ok(())
         })?;
@@ -126,6 +129,14 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
             }
         }
     });
+    let current = top.version.clone();
+    let may_lack = top.may_lack.zip(current).map(|(entry, now)| {
+        quote! {
+            fn may_lack(&self, name: &str, version: ::std::option::Option<i64>) -> bool {
+                name == #entry && version.is_none_or(|v| v < #now)
+            }
+        }
+    });
     let version = top.version.map(|v| {
         quote! {
             fn version(&self) -> i64 {
@@ -145,6 +156,7 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
             #base
             #extra
             #version
+            #may_lack
             #[allow(unused_variables)]
             fn visit<'__a>(&'__a self, #v: &mut dyn #nn::Visitor<'__a>) {
                 #(#visits)*

@@ -31,9 +31,10 @@ pub mod args;
 mod base;
 mod field;
 mod forward;
-
+pub mod init;
 mod module;
 mod modules;
+pub mod object;
 mod parameter;
 mod repr;
 mod state;

@@ -8,7 +8,7 @@ use flambeau_core::{Result, Scalar, Tensor, Value, ensure};
 use flambeau_macros::class;
 
 /// Options of [`Adam`].
-#[class("torch.optim.Adam", construct = crate::optimizer::construct::<AdamOptions>, values)]
+#[class("torch.optim.Adam", make = crate::by_name::optimizer::<AdamOptions>, values)]
 pub struct AdamOptions {
     /// Learning rate.
     #[default(1e-3)]
@@ -44,7 +44,7 @@ pub struct AdamOptions {
 }
 
 /// Options of [`AdamW`].
-#[class("torch.optim.AdamW", construct = crate::optimizer::construct::<AdamWOptions>, values)]
+#[class("torch.optim.AdamW", make = crate::by_name::optimizer::<AdamWOptions>, values)]
 pub struct AdamWOptions {
     /// Learning rate.
     #[default(1e-3)]

@@ -16,6 +16,7 @@
 #![deny(unsafe_code)]
 
 mod adam;
+pub mod by_name;
 mod group;
 mod kernel;
 pub mod lr_scheduler;
@@ -25,5 +26,5 @@ mod sgd;
 
 pub use adam::{Adam, AdamOptions, AdamW, AdamWOptions};
 pub use group::{ParamGroup, State};
-pub use optimizer::{Algorithm, GroupSpec, Optim, Optimizer, OptimizerBuilder};
+pub use optimizer::{Algorithm, Optim, Optimizer};
 pub use sgd::{SGD, SGDOptions};

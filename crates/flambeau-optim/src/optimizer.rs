@@ -2,7 +2,7 @@
 
 use crate::group::{ParamGroup, State};
 use crate::saved;
-use flambeau_core::class::{Object, PyText};
+use flambeau_core::class::{self, PyText};
 use flambeau_core::ergonomic::expect;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_nn::Parameter;
@@ -36,7 +36,9 @@ pub trait Algorithm: Clone + fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// A value of the wrong type.
     fn set_option(&mut self, name: &str, v: &Value) -> Result<bool>;
-    /// From values, one or none per parameter of the class.
+    /// The documented keywords, in order.
+    fn parameters() -> &'static [class::Parameter];
+    /// From values, one or none per keyword.
     ///
     /// # Errors
     /// Values of the wrong type.
@@ -63,6 +65,9 @@ macro_rules! algorithm {
         }
         fn set_option(&mut self, name: &str, v: &flambeau_core::Value) -> Result<bool> {
             self.set_value(name, v)
+        }
+        fn parameters() -> &'static [flambeau_core::class::Parameter] {
+            &Self::PARAMETERS
         }
         fn of_values(values: &[Option<flambeau_core::Value>]) -> Result<Self> {
             Self::from_values(values)
@@ -345,37 +350,4 @@ impl<A: Algorithm> fmt::Debug for Optim<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// Parameters of a group and the options, by name, in which it differs from the defaults.
-pub type GroupSpec = (Vec<Parameter>, Vec<(String, Value)>);
-
-/// The object that a class of optimizers gives by name: options that wait for their parameters.
-pub trait OptimizerBuilder: Send + Sync {
-    /// The optimizer of these groups.
-    ///
-    /// # Errors
-    /// Unknown options, values of the wrong type or out of range, tensors that are no leaves.
-    fn build(&self, groups: Vec<GroupSpec>) -> Result<Box<dyn Optimizer>>;
-}
-impl<A: Algorithm> OptimizerBuilder for A {
-    fn build(&self, groups: Vec<GroupSpec>) -> Result<Box<dyn Optimizer>> {
-        let mut all = Vec::new();
-        for (params, changes) in groups {
-            let mut options = self.clone();
-            for (name, v) in changes {
-                ensure!(options.set_option(&name, &v)?, Type, "{} has no option {name}", A::NAME);
-            }
-            all.push((params, options));
-        }
-        Ok(Box::new(Optim::with_groups(all, self.clone())?))
-    }
-}
-
-/// The constructor of the list of classes: gives a `Box<dyn OptimizerBuilder>`.
-pub(crate) fn construct<A: Algorithm>(values: &[Option<Value>]) -> Result<Object> {
-    let options = A::of_values(values)?;
-    options.check()?;
-    let builder: Box<dyn OptimizerBuilder> = Box::new(options);
-    Ok(Box::new(builder))
 }

@@ -21,7 +21,7 @@ fn tree(v: &Value) -> Tree<Tensor> {
         _ => Tree::None,
     }
 }
-fn value(t: &Tree<Tensor>) -> Result<Value> {
+pub(crate) fn value(t: &Tree<Tensor>) -> Result<Value> {
     Ok(match t {
         Tree::None => Value::None,
         Tree::Bool(b) => Value::Bool(*b),
@@ -133,7 +133,7 @@ pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Resu
         }
         g.options.check()?;
         for (i, id) in ids.iter().enumerate() {
-            let found = state.iter().find(|(k, _)| k == id).map(|(_, v)| v);
+            let found = state.iter().find(|(k, _)| matches!((k, id), (Tree::Int(a), Tree::Int(b)) if a == b)).map(|(_, v)| v);
             g.states[i] = match found {
                 Some(s) => restored::<A>(s, g.params[i].tensor())?,
                 None => State::default(),

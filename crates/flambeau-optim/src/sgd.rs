@@ -8,7 +8,7 @@ use flambeau_core::{Result, Scalar, Tensor, ensure};
 use flambeau_macros::class;
 
 /// Options of [`SGD`].
-#[class("torch.optim.SGD", construct = crate::optimizer::construct::<SGDOptions>, values)]
+#[class("torch.optim.SGD", make = crate::by_name::optimizer::<SGDOptions>, values)]
 pub struct SGDOptions {
     /// Learning rate.
     #[default(1e-3)]

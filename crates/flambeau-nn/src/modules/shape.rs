@@ -1,34 +1,8 @@
 //! Layers that only rearrange.
 
-use super::instances;
-use crate::base::Base;
-use crate::forward::Forward;
-use flambeau_core::ergonomic::expect;
+use super::{layer, plain};
 use flambeau_core::{Result, Tensor, ops};
-use flambeau_macros::{Module, class};
-
-/// Gives its input.
-#[class("torch.nn.Identity", build = Identity)]
-pub struct IdentityOptions {}
-
-/// Gives its input.
-#[derive(Debug, Module)]
-pub struct Identity {
-    base: Base,
-    /// The arguments.
-    pub options: IdentityOptions,
-}
-impl Identity {
-    fn from_options(options: IdentityOptions) -> Result<Self> {
-        Ok(Identity { base: Base::new(), options })
-    }
-}
-impl Forward<&Tensor> for Identity {
-    type Output = Tensor;
-    fn forward(&self, input: &Tensor) -> Tensor {
-        input.clone()
-    }
-}
+use flambeau_macros::class;
 
 /// Options of [`Flatten`].
 #[class("torch.nn.Flatten", build = Flatten, repr(start_dim=, end_dim=))]
@@ -40,25 +14,42 @@ pub struct FlattenOptions {
     #[default(-1)]
     pub end_dim: i64,
 }
+plain!(
+    /// Makes one dimension of a range of them: `(N, *)` becomes `(N, product)`.
+    Flatten, FlattenOptions
+);
+layer!(Flatten, |m, x| ops::flatten(x, m.options.start_dim, m.options.end_dim));
 
-/// Makes one dimension of a range of them: `(N, *)` becomes `(N, product)`.
-#[derive(Debug, Module)]
-pub struct Flatten {
-    base: Base,
-    /// The arguments.
-    pub options: FlattenOptions,
+/// Options of [`Unflatten`].
+#[class("torch.nn.Unflatten", build = Unflatten, repr(dim=, unflattened_size=))]
+pub struct UnflattenOptions {
+    /// Dimension to split.
+    pub dim: i64,
+    /// Sizes to split it into; one may be -1.
+    pub unflattened_size: Vec<i64>,
 }
-impl Flatten {
-    fn from_options(options: FlattenOptions) -> Result<Self> {
-        Ok(Flatten { base: Base::new(), options })
-    }
-}
-impl Forward<&Tensor> for Flatten {
-    type Output = Tensor;
-    #[track_caller]
-    fn forward(&self, input: &Tensor) -> Tensor {
-        expect(ops::flatten(input, self.options.start_dim, self.options.end_dim))
-    }
-}
+plain!(
+    /// Splits one dimension into several.
+    Unflatten, UnflattenOptions
+);
+layer!(Unflatten, |m, x| unflatten(x, m.options.dim, &m.options.unflattened_size));
 
-instances!(Identity, Flatten);
+fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
+    let d = flambeau_core::geometry::wrap_dim_strict(dim, x.dim())?;
+    let known: i64 = sizes.iter().filter(|s| **s >= 0).product();
+    let whole = x.sizes()[d];
+    let fits = match sizes.iter().filter(|s| **s == -1).count() {
+        0 => known == whole,
+        1 => known != 0 && whole % known == 0,
+        _ => false,
+    };
+    flambeau_core::ensure!(
+        fits,
+        Runtime,
+        "unflatten: Provided sizes {} don't multiply up to the size of dim {d} ({whole}) in the input tensor",
+        flambeau_core::geometry::fmt_sizes(sizes)
+    );
+    let inner = sizes.iter().map(|s| if *s == -1 { whole / known } else { *s });
+    let shape: Vec<i64> = x.sizes()[..d].iter().copied().chain(inner).chain(x.sizes()[d + 1..].iter().copied()).collect();
+    ops::view(x, &shape)
+}

@@ -1,6 +1,7 @@
 //! Schedules that follow from the step's number and the present learning rates.
 
-use super::{At, Schedule, Scheduler, by_name, schedule};
+use super::{At, Schedule, Scheduler, schedule};
+use crate::by_name;
 use flambeau_core::ergonomic::expect;
 use flambeau_core::{Result, ensure};
 use flambeau_macros::class;
@@ -12,7 +13,7 @@ fn scaled(at: At<'_>, factor: f64) -> Vec<f64> {
 }
 
 /// Options of [`StepLR`].
-#[class("torch.optim.lr_scheduler.StepLR", construct = |v| Ok(by_name(StepLROptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.StepLR", make = by_name::scheduler::<StepLROptions>)]
 pub struct StepLROptions {
     /// Steps between two changes.
     pub step_size: i64,
@@ -35,7 +36,7 @@ impl Schedule for StepLROptions {
 }
 
 /// Options of [`MultiStepLR`].
-#[class("torch.optim.lr_scheduler.MultiStepLR", construct = |v| Ok(by_name(MultiStepLROptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.MultiStepLR", make = by_name::scheduler::<MultiStepLROptions>)]
 pub struct MultiStepLROptions {
     /// Steps at which to change.
     pub milestones: Vec<i64>,
@@ -54,7 +55,7 @@ impl Schedule for MultiStepLROptions {
 }
 
 /// Options of [`ConstantLR`].
-#[class("torch.optim.lr_scheduler.ConstantLR", construct = |v| Ok(by_name(ConstantLROptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.ConstantLR", make = by_name::scheduler::<ConstantLROptions>)]
 pub struct ConstantLROptions {
     /// Factor until the end.
     #[default(1.0 / 3.0)]
@@ -88,7 +89,7 @@ impl Schedule for ConstantLROptions {
 }
 
 /// Options of [`LinearLR`].
-#[class("torch.optim.lr_scheduler.LinearLR", construct = |v| Ok(by_name(LinearLROptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.LinearLR", make = by_name::scheduler::<LinearLROptions>)]
 pub struct LinearLROptions {
     /// Factor at the start.
     #[default(1.0 / 3.0)]
@@ -131,7 +132,7 @@ impl Schedule for LinearLROptions {
 }
 
 /// Options of [`ExponentialLR`].
-#[class("torch.optim.lr_scheduler.ExponentialLR", construct = |v| Ok(by_name(ExponentialLROptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.ExponentialLR", make = by_name::scheduler::<ExponentialLROptions>)]
 pub struct ExponentialLROptions {
     /// Factor of each step.
     pub gamma: f64,
@@ -146,7 +147,7 @@ impl Schedule for ExponentialLROptions {
 }
 
 /// Options of [`PolynomialLR`].
-#[class("torch.optim.lr_scheduler.PolynomialLR", construct = |v| Ok(by_name(PolynomialLROptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.PolynomialLR", make = by_name::scheduler::<PolynomialLROptions>)]
 pub struct PolynomialLROptions {
     /// Steps until the learning rate is 0.
     #[default(5)]
@@ -170,7 +171,7 @@ impl Schedule for PolynomialLROptions {
 
 /// Options of [`CosineAnnealingLR`].
 #[allow(non_snake_case)]
-#[class("torch.optim.lr_scheduler.CosineAnnealingLR", construct = |v| Ok(by_name(CosineAnnealingLROptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.CosineAnnealingLR", make = by_name::scheduler::<CosineAnnealingLROptions>)]
 pub struct CosineAnnealingLROptions {
     /// Steps of half a period.
     pub T_max: i64,
@@ -201,7 +202,7 @@ impl Schedule for CosineAnnealingLROptions {
 
 /// Options of [`CosineAnnealingWarmRestarts`].
 #[allow(non_snake_case)]
-#[class("torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", construct = |v| Ok(by_name(CosineAnnealingWarmRestartsOptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", make = by_name::scheduler::<CosineAnnealingWarmRestartsOptions>)]
 pub struct CosineAnnealingWarmRestartsOptions {
     /// Steps until the first restart.
     pub T_0: i64,
@@ -249,6 +250,11 @@ macro_rules! by_function {
     ($(#[$doc:meta])* $name:ident, $rule:ident, |$at:ident, $f:ident| $e:expr) => {
         /// The rule of a schedule by functions.
         pub struct $rule(Factors);
+        impl $rule {
+            pub(crate) fn of(f: Factors) -> Self {
+                $rule(f)
+            }
+        }
         impl fmt::Debug for $rule {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(stringify!($rule))

@@ -1,6 +1,7 @@
 //! The one-cycle policy.
 
-use super::{At, Schedule, Scheduler, by_name};
+use super::{At, Schedule, Scheduler};
+use crate::by_name;
 use crate::optimizer::Optimizer;
 use flambeau_core::class::IntoArg;
 use flambeau_core::ergonomic::expect;
@@ -48,7 +49,7 @@ impl IntoArg<PerGroup> for Vec<f64> {
 }
 
 /// Options of [`OneCycleLR`].
-#[class("torch.optim.lr_scheduler.OneCycleLR", construct = |v| Ok(by_name(Cycle::waiting(OneCycleLROptions::from_values(v)?))))]
+#[class("torch.optim.lr_scheduler.OneCycleLR", make = by_name::scheduler::<OneCycleLROptions>)]
 pub struct OneCycleLROptions {
     /// Highest learning rate.
     pub max_lr: PerGroup,
@@ -129,6 +130,11 @@ impl OneCycleLR {
     }
 }
 
+impl From<OneCycleLROptions> for Cycle {
+    fn from(options: OneCycleLROptions) -> Self {
+        Self::waiting(options)
+    }
+}
 impl Cycle {
     fn waiting(options: OneCycleLROptions) -> Self {
         Cycle { options, total: 0, phases: Vec::new(), max_lr: Vec::new(), momenta: None }

@@ -149,22 +149,3 @@ macro_rules! schedule {
     };
 }
 use schedule;
-
-/// Options of a schedule that were made by name and wait for their optimizer.
-pub trait SchedulerBuilder: Send + Sync {
-    /// The schedule.
-    ///
-    /// # Errors
-    /// Options that do not fit.
-    fn build(&self, optimizer: &mut dyn Optimizer) -> Result<Box<dyn LRScheduler>>;
-}
-impl<S: Schedule + Clone + Send + Sync + 'static> SchedulerBuilder for S {
-    fn build(&self, optimizer: &mut dyn Optimizer) -> Result<Box<dyn LRScheduler>> {
-        Ok(Box::new(Scheduler::of(optimizer, self.clone())?))
-    }
-}
-/// The constructor of the list of classes: gives a `Box<dyn SchedulerBuilder>`.
-fn by_name<S: Schedule + Clone + Send + Sync + 'static>(options: S) -> flambeau_core::class::Object {
-    let b: Box<dyn SchedulerBuilder> = Box::new(options);
-    Box::new(b)
-}

@@ -6,7 +6,7 @@ use flambeau_core::{Result, ensure};
 use flambeau_macros::class;
 
 /// Options of [`ReduceLROnPlateau`].
-#[class("torch.optim.lr_scheduler.ReduceLROnPlateau", construct = |v| Ok(Box::new(ReduceLROnPlateauOptions::from_values(v)?)))]
+#[class("torch.optim.lr_scheduler.ReduceLROnPlateau", make = crate::by_name::plateau)]
 pub struct ReduceLROnPlateauOptions {
     /// `"min"` if lower is better, `"max"` if higher is.
     #[default("min")]
