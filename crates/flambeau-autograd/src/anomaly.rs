@@ -71,40 +71,31 @@ fn remember(node: &Arc<dyn Node>) {
     });
 }
 
-/// The frames of a backtrace that are not this library's or the runtime's, innermost first.
+/// The frames of a backtrace from the caller of the operator outwards, innermost first.
 fn user_frames(text: &str) -> String {
-    const OURS: [&str; 8] = [
-        "flambeau_core::",
-        "flambeau_autograd::",
-        "flambeau_cpu::",
-        "std::",
-        "core::",
-        "alloc::",
-        "rust_begin",
-        "__",
-    ];
+    let mut frames: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let line = line.trim();
+        if let Some(at) = line.strip_prefix("at ") {
+            if let Some(f) = frames.last_mut() {
+                f.push_str(" at ");
+                f.push_str(at);
+            }
+        } else if let Some((number, name)) = line.split_once(": ")
+            && number.parse::<u32>().is_ok()
+        {
+            frames.push(name.trim_start_matches('<').to_string());
+        }
+    }
+    // with line tables only, a frame has no crate in its name: the wrappers and core's path tell where the library ends
+    let ours = |f: &String| {
+        ["flambeau_core", "flambeau-core", "flambeau_autograd", "_autograd at"].iter().any(|o| f.contains(o))
+    };
+    let first = frames.iter().rposition(ours).map_or(0, |i| i + 1);
     let mut out = String::new();
-    let mut lines = text.lines().peekable();
-    let mut shown = 0;
-    while let Some(line) = lines.next() {
-        let Some((number, name)) = line.trim_start().split_once(": ") else { continue };
-        if number.parse::<u32>().is_err() {
-            continue;
-        }
-        let name = name.trim_start_matches('<');
-        if OURS.iter().any(|o| name.starts_with(o)) {
-            continue;
-        }
+    for f in frames[first..].iter().filter(|f| !f.contains("/rustc/")).take(8) {
         out.push_str("\n  ");
-        out.push_str(name);
-        if let Some(at) = lines.peek().map(|l| l.trim()).filter(|l| l.starts_with("at ")) {
-            out.push(' ');
-            out.push_str(at);
-        }
-        shown += 1;
-        if shown == 8 {
-            break;
-        }
+        out.push_str(f);
     }
     out
 }

@@ -6,18 +6,22 @@ use crate::state;
 use flambeau_core::dispatch::Key;
 use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor};
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-// The level that is open, 0 for none. Tangents remember theirs, so leaving a level voids them all at once.
-static LEVEL: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    // The level that is open on this thread, 0 for none. Tangents remember theirs, so leaving a level voids them all.
+    static LEVEL: Cell<u64> = const { Cell::new(0) };
+}
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// A forward-mode level; tangents live as long as it is open.
+/// A forward-mode level of this thread; tangents live as long as it is open. It cannot leave the thread.
 #[must_use = "the level ends when the guard is dropped"]
-pub struct DualLevel(());
+pub struct DualLevel(PhantomData<*const ()>);
 impl Drop for DualLevel {
     fn drop(&mut self) {
-        LEVEL.store(0, Ordering::Release);
+        LEVEL.set(0);
     }
 }
 
@@ -28,11 +32,11 @@ impl Drop for DualLevel {
 #[doc(alias = "torch.autograd.forward_ad.dual_level")]
 #[doc(alias = "torch.autograd.forward_ad.enter_dual_level")]
 pub fn dual_level() -> Result<DualLevel> {
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    match LEVEL.compare_exchange(0, n, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Ok(DualLevel(())),
-        Err(_) => Err(Error::runtime("Nested forward mode AD is not supported at the moment")),
+    if LEVEL.get() != 0 {
+        return Err(Error::runtime("Nested forward mode AD is not supported at the moment"));
     }
+    LEVEL.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    Ok(DualLevel(PhantomData))
 }
 
 /// A tensor like `primal` that carries `tangent`.
@@ -41,7 +45,7 @@ pub fn dual_level() -> Result<DualLevel> {
 /// No level is open; sizes differ; `primal` is neither floating nor complex, or is a dual tensor already.
 #[doc(alias = "torch.autograd.forward_ad.make_dual")]
 pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
-    if LEVEL.load(Ordering::Acquire) == 0 {
+    if LEVEL.get() == 0 {
         return Err(Error::runtime(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.",
         ));
@@ -90,7 +94,7 @@ fn plain<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 fn put(t: &Tensor, tangent: Tensor) {
-    let level = LEVEL.load(Ordering::Acquire);
+    let level = LEVEL.get();
     let old = state::get_or_init(t).lock().tangent.replace((level, tangent));
     drop(old);
     t.set_key(Key::Autograd, true);
@@ -101,11 +105,11 @@ fn put(t: &Tensor, tangent: Tensor) {
 /// Whether tangents are being computed on this thread.
 #[inline]
 pub fn dual_active() -> bool {
-    LEVEL.load(Ordering::Relaxed) != 0 && !grad_mode::has(NO_FORWARD_AD)
+    LEVEL.get() != 0 && !grad_mode::has(NO_FORWARD_AD)
 }
 /// The tangent of a tensor, while its level is open.
 pub fn tangent(t: &Tensor) -> Option<Tensor> {
-    let level = LEVEL.load(Ordering::Acquire);
+    let level = LEVEL.get();
     if level == 0 {
         return None;
     }

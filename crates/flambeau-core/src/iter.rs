@@ -163,7 +163,7 @@ unsafe fn run_1d(
     if n <= grain {
         if n > 0 {
             // SAFETY: the caller's promise.
-            unsafe { run(ptrs.as_ptr(), strides.as_ptr(), n, params.as_ptr(), flags) };
+            unsafe { run.call(ptrs.as_ptr(), strides.as_ptr(), n, params.as_ptr(), flags) };
         }
         return;
     }
@@ -178,7 +178,7 @@ unsafe fn run_1d(
             *p = unsafe { p.offset(start as isize * s) };
         }
         // SAFETY: ranges are disjoint, and the caller's promise.
-        unsafe { run(p.as_ptr(), strides.as_ptr(), end - start, params.as_ptr(), flags) };
+        unsafe { run.call(p.as_ptr(), strides.as_ptr(), end - start, params.as_ptr(), flags) };
     });
 }
 
@@ -578,7 +578,7 @@ impl Plan {
             let mut p = self.row(raw, range.start);
             for _ in range {
                 // SAFETY: rows are disjoint between threads, and the caller's promise.
-                unsafe { run(p.as_ptr(), self.strides[0].as_ptr(), inner, params.as_ptr(), flags) };
+                unsafe { run.call(p.as_ptr(), self.strides[0].as_ptr(), inner, params.as_ptr(), flags) };
                 for d in 0..idx.len() {
                     idx[d] += 1;
                     let st = &self.strides[d + 1];

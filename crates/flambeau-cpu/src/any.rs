@@ -4,6 +4,20 @@
 use crate::{DType, Element};
 use std::marker::PhantomData;
 
+/// The dtype that stands for any other with the same bits where elements are only moved: the unsigned integer of that
+/// size. Complex dtypes stand for themselves, since their alignment is smaller than their size.
+pub const fn bits_of(d: DType) -> DType {
+    if d.is_complex() {
+        return d;
+    }
+    match d.size() {
+        1 => DType::U8,
+        2 => DType::U16,
+        4 => DType::U32,
+        _ => DType::U64,
+    }
+}
+
 /// A shared slice of some element type.
 #[derive(Clone, Copy)]
 pub struct Any<'a> {
@@ -25,6 +39,11 @@ impl<'a> Any<'a> {
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
+    }
+    /// The same elements under the dtype of [`bits_of`].
+    pub fn as_bits(self) -> Self {
+        // Same size and alignment, and every bit pattern is valid in all element types.
+        Any { dtype: bits_of(self.dtype), ..self }
     }
     /// Number of elements.
     pub fn len(&self) -> usize {
@@ -61,6 +80,19 @@ impl<'a> AnyMut<'a> {
     pub fn dtype(&self) -> DType {
         self.dtype
     }
+    /// The same elements under the dtype of [`bits_of`].
+    pub fn as_bits(self) -> Self {
+        // Same size and alignment, and every bit pattern is valid in all element types.
+        AnyMut { dtype: bits_of(self.dtype), ..self }
+    }
+    /// Bytes taken as truth values or truth values as bytes; other dtypes stay.
+    pub(crate) fn byte_as(self, d: DType) -> Self {
+        use DType::{Bool, U8};
+        match (self.dtype, d) {
+            (U8 | Bool, U8 | Bool) => AnyMut { dtype: d, ..self },
+            _ => self,
+        }
+    }
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
@@ -74,6 +106,10 @@ impl<'a> AnyMut<'a> {
         assert!(T::DTYPE == self.dtype, "slice of {} taken as {}", self.dtype, T::DTYPE);
         // SAFETY: made of a `&'a mut [T]` of this type, and given up here.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.cast(), self.len) }
+    }
+    /// The elements, shared for the time of the borrow.
+    pub fn shared(&self) -> Any<'_> {
+        Any { ptr: self.ptr, len: self.len, dtype: self.dtype, _life: PhantomData }
     }
     /// A shorter borrow.
     pub fn reborrow(&mut self) -> AnyMut<'_> {

@@ -1,6 +1,8 @@
 //! Batch and group normalisation over contiguous `[N, C, L]` memory (`L` is the product of the spatial dimensions).
 //! Halves are computed in f32, and their statistics may be held in f32 (mixed) or in the half itself.
 
+pub mod erased;
+
 use crate::conv::ConvScalar;
 use crate::isa::{Isa, Job, run};
 use crate::matmul::WideScalar;

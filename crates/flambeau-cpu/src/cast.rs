@@ -117,7 +117,7 @@ mod tests {
         let ptrs = [out.as_mut_ptr().cast::<u8>(), x.as_ptr() as *mut u8];
         // SAFETY: dense runs of the dtypes' elements.
         unsafe {
-            run(
+            run.call(
                 ptrs.as_ptr(),
                 [size_of::<B>() as isize, size_of::<A>() as isize].as_ptr(),
                 x.len(),

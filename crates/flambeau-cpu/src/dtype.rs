@@ -244,7 +244,7 @@ element! {
 /// Binds `$T` to the Rust type of a [`DType`] inside a body: `with_dtype!(dtype, T in [FLOAT, HALF] => body, else other)`.
 ///
 /// Sets: `BOOL INT UINT HALF FLOAT COMPLEX C32 FP8 QUANT`, where `INT` is u8 i8 i16 i32 i64, `UINT` u16 u32 u64,
-/// `HALF` f16 bf16, `FLOAT` f32 f64, `COMPLEX` complex64 and complex128. Keep the body small: it is compiled once per type.
+/// `HALF` f16 bf16, `FLOAT` f32 f64, `COMPLEX` complex64 and complex128; `BYTE WORD LONG` are u8, i32, i64 alone. Keep the body small: it is compiled once per type.
 #[macro_export]
 macro_rules! with_dtype {
     ($d:expr, $T:ident in [$($set:ident),+ $(,)?] => $body:expr, else $other:expr) => {
@@ -254,6 +254,12 @@ macro_rules! with_dtype {
         $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (Bool, $crate::B8))) };
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [INT $($r:ident)*] ($($acc:tt)*)) => {
         $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (U8, u8) (I8, i8) (I16, i16) (I32, i32) (I64, i64))) };
+    (@munch $d:expr, $T:ident, $b:expr, $o:expr, [BYTE $($r:ident)*] ($($acc:tt)*)) => {
+        $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (U8, u8))) };
+    (@munch $d:expr, $T:ident, $b:expr, $o:expr, [WORD $($r:ident)*] ($($acc:tt)*)) => {
+        $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (I32, i32))) };
+    (@munch $d:expr, $T:ident, $b:expr, $o:expr, [LONG $($r:ident)*] ($($acc:tt)*)) => {
+        $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (I64, i64))) };
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [UINT $($r:ident)*] ($($acc:tt)*)) => {
         $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (U16, u16) (U32, u32) (U64, u64))) };
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [HALF $($r:ident)*] ($($acc:tt)*)) => {

@@ -1,5 +1,7 @@
 //! Reading and writing at computed places. All indices are checked before anything is written.
 
+pub mod erased;
+
 use crate::dtype::Element;
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};

@@ -29,6 +29,7 @@ pub mod cache;
 pub mod cast;
 pub mod conv;
 pub mod dtype;
+mod erase;
 pub mod index;
 pub mod isa;
 pub mod loss;

@@ -1,6 +1,8 @@
 //! Negative log likelihood and cross-entropy over contiguous `[N, C, L]` memory (`L` 1 without spatial dimensions),
 //! with class weights, an ignored class and label smoothing; classes are dimension 1.
 
+pub mod erased;
+
 use crate::batch_norm::{NormScalar, Stat};
 use crate::matmul::WideScalar;
 use crate::parallel::parallel_for;

@@ -1,6 +1,8 @@
 //! One step of SGD, Adam and AdamW over slices, in one pass. Each element sees the same operations in the same order
 //! and precision as a chain of tensor operations would give it; bias corrections are f64.
 
+pub mod erased;
+
 use crate::isa::{Isa, Job, run};
 use crate::parallel::parallel_for;
 use crate::scratch::SharedMut;

@@ -1,6 +1,8 @@
 //! Pooling over 1 to 3 spatial dimensions of contiguous `[planes, spatial...]` memory (`planes` is batch times
 //! channels). Indices are flat positions in the input plane.
 
+pub mod erased;
+
 use crate::conv::ConvScalar;
 use crate::isa::{Isa, Job, run};
 use crate::matmul::WideScalar;

@@ -1,6 +1,8 @@
 //! Running sums, products and extremes along `n` of a `[outer, n, inner]` view. Each row is scanned in order, in the
 //! accumulator type, so results do not depend on threads. Outputs are contiguous `[outer, n, inner]`.
 
+pub mod erased;
+
 use crate::isa::{self, Isa, Job};
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};

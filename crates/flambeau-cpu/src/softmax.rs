@@ -1,5 +1,7 @@
 //! Softmax, layer norm and RMS norm, forward and backward, in one pass over cached rows. Halves compute in f32.
 
+pub mod erased;
+
 use crate::isa::{self, Isa, Job};
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};

@@ -1,6 +1,8 @@
 //! Sorting and what rests on it. Rows are sorted as packed (key, index) integers: such pairs are all different, so every
 //! method gives the stable order. Long rows go through a radix sort.
 
+pub mod erased;
+
 use crate::dtype::Element;
 use crate::parallel::{parallel_chunks, parallel_for};
 use crate::reduce::fold::{GRAIN, Geo, Ptr};

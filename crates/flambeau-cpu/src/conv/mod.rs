@@ -3,6 +3,7 @@
 
 mod depthwise;
 mod engine;
+pub mod erased;
 mod im2col;
 mod shape;
 

@@ -50,30 +50,30 @@ fn lerp_complex<V: Real>(a: Cx<V>, b: Cx<V>, w: Cx<V>) -> Cx<V> {
 pointwise! {
     /// `a + alpha b`.
     ADD = "add"(a, b; alpha) cost 60 {
-        float => b.fma(alpha, a), int => a + b * alpha, boolean => a | (b & alpha), complex => a + alpha * b,
+        float_hot => b.fma(alpha, a), int => a + b * alpha, boolean => a | (b & alpha), complex_hot => a + alpha * b,
     }
     /// `a - alpha b`.
-    SUB = "sub"(a, b; alpha) cost 60 { float => (-alpha).fma(b, a), int => a - b * alpha, complex => a - alpha * b }
+    SUB = "sub"(a, b; alpha) cost 60 { float_hot => (-alpha).fma(b, a), int => a - b * alpha, complex_hot => a - alpha * b }
     /// `b - alpha a`.
-    RSUB = "rsub"(a, b; alpha) cost 60 { float => (-alpha).fma(a, b), int => b - a * alpha, complex => b - alpha * a }
+    RSUB = "rsub"(a, b; alpha) cost 60 { float_hot => (-alpha).fma(a, b), int => b - a * alpha, complex_hot => b - alpha * a }
     /// `a * b`.
-    MUL = "mul"(a, b) cost 60 { float => a * b, int => a * b, boolean => a & b, complex => a * b }
+    MUL = "mul"(a, b) cost 60 { float_hot => a * b, int => a * b, boolean => a & b, complex_hot => a * b }
     /// `a / b`.
-    DIV = "div"(a, b) cost 90 { float => a / b, complex => a / b }
+    DIV = "div"(a, b) cost 90 { float_hot => a / b, complex_hot => a / b }
     /// Quotient rounded down, as Python's `//`.
-    DIV_FLOOR = "div_floor"(a, b) cost 3000 { float => div_floor(a, b), int => a.div_floor(b) }
+    DIV_FLOOR = "div_floor"(a, b) cost 3000 { float_scalar => div_floor(a, b), int => a.div_floor(b) }
     /// Quotient rounded to zero.
     DIV_TRUNC = "div_trunc"(a, b) cost 100 { float => (a / b).trunc(), int => a.div_trunc(b) }
     /// Remainder with the sign of the divisor, as Python's `%`.
-    REMAINDER = "remainder"(a, b) cost 3000 { float => remainder(a, b), int => a.rem_floor(b) }
+    REMAINDER = "remainder"(a, b) cost 3000 { float_scalar => remainder(a, b), int => a.rem_floor(b) }
     /// C's `fmod`: remainder with the sign of the dividend.
-    FMOD = "fmod"(a, b) cost 3000 { float => a.fmod(b), int => a.rem_trunc(b) }
+    FMOD = "fmod"(a, b) cost 3000 { float_scalar => a.fmod(b), int => a.rem_trunc(b) }
     /// `a` to the power `b`.
     POW = "pow"(a, b) cost 4000 {
-        float => a.pow(b), int => a.pow(b), complex => super::special::complex_pow(a, b),
+        float_hot => a.pow(b), int => a.pow(b), complex => super::special::complex_pow(a, b),
     }
     /// x squared.
-    POW_2 = "pow_2"(x) cost 60 { float => x * x, int => x * x, complex => x * x }
+    POW_2 = "pow_2"(x) cost 60 { float => x * x, int => x * x, complex_hot => x * x }
     /// x cubed.
     POW_3 = "pow_3"(x) cost 60 { float => x * x * x, int => x * x * x, complex => x * x * x }
     /// Square root, as `pow(x, 0.5)`.
@@ -85,9 +85,9 @@ pointwise! {
     /// `1 / x^2`.
     POW_NEG_2 = "pow_neg_2"(x) cost 100 { float => (x * x).recip() }
     /// The larger; NaN if either is.
-    MAXIMUM = "maximum"(a, b) cost 60 { float => a.maximum(b), int => a.max(b), boolean => a | b }
+    MAXIMUM = "maximum"(a, b) cost 60 { float_hot => a.maximum(b), int => a.max(b), boolean => a | b }
     /// The smaller; NaN if either is.
-    MINIMUM = "minimum"(a, b) cost 60 { float => a.minimum(b), int => a.min(b), boolean => a & b }
+    MINIMUM = "minimum"(a, b) cost 60 { float_hot => a.minimum(b), int => a.min(b), boolean => a & b }
     /// The larger; a NaN only if both are.
     FMAX = "fmax"(a, b) cost 60 { float => V::pick(a >= b || b.is_nan(), a, b), int => a.max(b), boolean => a | b }
     /// The smaller; a NaN only if both are.

@@ -4,53 +4,92 @@
 
 use std::mem::MaybeUninit;
 
+use super::stage::Conv;
 use super::{Param, STREAM};
-use crate::cast::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, stream_copy};
+use crate::cast::stream_copy;
 
-/// A contiguous kernel; see `class::body`.
-pub(super) type Kernel =
-    unsafe fn(out: *mut u8, ins: [*const u8; 3], n: usize, params: *const Param, form: u8);
-
-/// How memory elements differ from what the kernel works on.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Conv {
-    /// They do not.
-    None,
-    /// f16 in memory, f32 in the kernel (or pairs of them).
-    F16,
-    /// bf16 in memory, f32 in the kernel.
-    BF16,
-}
-impl Conv {
-    pub(super) const fn of(code: u8) -> Conv {
-        match code {
-            1 => Conv::F16,
-            2 => Conv::BF16,
-            _ => Conv::None,
-        }
-    }
-}
+/// A contiguous kernel; see `class::body`. Its output overlaps no input.
+pub(crate) type Kernel = unsafe fn(
+    out: &mut [MaybeUninit<u8>],
+    ins: [*const u8; 3],
+    n: usize,
+    params: *const Param,
+    form: u8,
+);
+/// Fits a scalar argument to the dtype.
+pub(crate) type Prepare = fn(Param) -> Param;
 
 /// An operand of a kernel.
-pub(super) struct Slot {
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
     /// Size of the kernel's element.
-    pub work: usize,
+    pub work: u8,
     /// Conversion from memory.
     pub conv: Conv,
 }
 impl Slot {
     /// Size of the memory element.
     fn size(&self) -> usize {
-        if self.conv == Conv::None { self.work } else { self.work / 2 }
+        let (mem, work) = self.conv.sizes();
+        self.work as usize * mem / work
+    }
+    /// Lanes of the conversion in an element.
+    fn lanes(&self) -> usize {
+        self.work as usize / self.conv.sizes().1
     }
 }
 
-/// A kernel and its operands.
-pub(super) struct Desc {
-    pub kernel: Kernel,
-    pub inputs: usize,
-    pub out: Slot,
-    pub ins: [Slot; 3],
+/// A loop over a 1-D run: a kernel, and how memory differs from what it works on.
+#[derive(Clone, Copy)]
+pub struct LoopFn {
+    /// `None` copies elements.
+    pub(crate) kernel: Option<Kernel>,
+    pub(crate) prepare: Option<Prepare>,
+    pub(crate) inputs: u8,
+    pub(crate) params: u8,
+    pub(crate) forms: bool,
+    pub(crate) out: Slot,
+    pub(crate) ins: [Slot; 3],
+}
+impl LoopFn {
+    /// Runs `n` elements. `ptrs`: the output first, then the inputs; `strides` in bytes, in the same order; `flags`: 0
+    /// or [`STREAM`].
+    ///
+    /// # Safety
+    /// Every pointer must be valid and aligned for `n` elements of its dtype at its stride; the output may be the very
+    /// same run as an input (in place) and must not overlap one otherwise; `params` points to as many values as the
+    /// formula names.
+    pub unsafe fn call(
+        &self,
+        ptrs: *const *mut u8,
+        strides: *const isize,
+        n: usize,
+        params: *const Param,
+        flags: u32,
+    ) {
+        let Some(kernel) = self.kernel else {
+            // SAFETY: the caller passes an output and an input.
+            return unsafe {
+                copy_run(*ptrs, *strides, *ptrs.add(1), *strides.add(1), n, self.out.work as usize, flags)
+            };
+        };
+        let Some(prepare) = self.prepare else {
+            // SAFETY: same contract.
+            return unsafe { drive(self, kernel, ptrs, strides, n, params, flags) };
+        };
+        let mut p = [Param::default(); 3];
+        for (k, p) in p.iter_mut().enumerate().take(self.params as usize) {
+            // SAFETY: the caller passes that many parameters.
+            *p = prepare(unsafe { *params.add(k) });
+        }
+        // SAFETY: same contract.
+        unsafe { drive(self, kernel, ptrs, strides, n, p.as_ptr(), flags) }
+    }
+}
+impl std::fmt::Debug for LoopFn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LoopFn({} inputs, {:?} to {:?})", self.inputs, self.ins[0].conv, self.out.conv)
+    }
 }
 
 /// Elements per block.
@@ -69,9 +108,20 @@ impl Buffer {
     }
 }
 
-/// Runs `n` elements; the contract is that of [`super::LoopFn`].
-pub(super) unsafe fn drive(
-    d: &Desc,
+/// The output of `n` elements of `size` bytes.
+///
+/// # Safety
+/// The run must be valid, and nothing else may refer to it meanwhile.
+#[inline(always)]
+unsafe fn dense<'a>(out: *mut u8, n: usize, size: u8) -> &'a mut [MaybeUninit<u8>] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(out.cast(), n * size as usize) }
+}
+
+/// Runs `n` elements; the contract is that of [`LoopFn::call`].
+unsafe fn drive(
+    d: &LoopFn,
+    kernel: Kernel,
     ptrs: *const *mut u8,
     strides: *const isize,
     n: usize,
@@ -81,7 +131,7 @@ pub(super) unsafe fn drive(
     if n == 0 {
         return;
     }
-    let k = d.inputs;
+    let k = d.inputs as usize;
     // SAFETY: the caller passes 1 + inputs pointers and strides.
     let (out, so) = unsafe { (*ptrs, *strides) };
     let mut ins = [std::ptr::null::<u8>(); 3];
@@ -99,23 +149,24 @@ pub(super) unsafe fn drive(
         in_place |= std::ptr::eq(ins[j], out);
     }
     let form = match (k, n) {
-        (2, 2..) if si[0] == 0 && si[1] != 0 => 1,
-        (2, 2..) if si[1] == 0 && si[0] != 0 => 2,
+        (2, 2..) if d.forms && si[0] == 0 && si[1] != 0 => 1,
+        (2, 2..) if d.forms && si[1] == 0 && si[0] != 0 => 2,
         _ => 0u8,
     };
-    let stream = flags & STREAM != 0 && plain_out && !in_place && (out as usize).is_multiple_of(d.out.work);
+    let stream = flags & STREAM != 0 && plain_out && !in_place && (out as usize).is_multiple_of(d.out.work as usize);
     let direct = plain_out && !in_place && !stream;
     if direct && form == 0 && plain[..k].iter().all(|p| *p) {
         // SAFETY: all operands are dense runs of the kernel's elements.
-        return unsafe { (d.kernel)(out, ins, n, params, 0) };
+        return unsafe { kernel(dense(out, n, d.out.work), ins, n, params, 0) };
     }
     // SAFETY: same contract.
-    unsafe { blocks(d, out, so, ins, si, plain, n, params, form, direct, stream) }
+    unsafe { blocks(d, kernel, out, so, ins, si, plain, n, params, form, direct, stream) }
 }
 
 #[inline(never)]
 unsafe fn blocks(
-    d: &Desc,
+    d: &LoopFn,
+    kernel: Kernel,
     out: *mut u8,
     so: isize,
     ins: [*const u8; 3],
@@ -131,7 +182,7 @@ unsafe fn blocks(
     let mut result = Buffer::new();
     let mut raw = Buffer::new();
     let (result, raw) = (result.ptr(), raw.ptr());
-    let k = d.inputs;
+    let k = d.inputs as usize;
     let mut at = [std::ptr::null::<u8>(); 3];
     for j in 0..k {
         at[j] = bufs[j].ptr();
@@ -147,10 +198,10 @@ unsafe fn blocks(
     if direct && (0..k).all(|j| plain[j] || form == j as u8 + 1) {
         let src = std::array::from_fn(|j| if form == j as u8 + 1 { at[j] } else { ins[j] });
         // SAFETY: all operands are dense runs of the kernel's elements, or the scalar of this form.
-        return unsafe { (d.kernel)(out, src, n, params, form) };
+        return unsafe { kernel(dense(out, n, d.out.work), src, n, params, form) };
     }
     // A first short block brings a streamed output to a cache line.
-    let mut size = if stream { (out.align_offset(64) / d.out.work).min(BLOCK) } else { 0 };
+    let mut size = if stream { (out.align_offset(64) / d.out.work as usize).min(BLOCK) } else { 0 };
     let mut i = 0;
     while i < n {
         let m = (if size == 0 { BLOCK } else { size }).min(n - i);
@@ -171,10 +222,10 @@ unsafe fn blocks(
         // SAFETY: as above; the kernel's output is either the dense output itself or a buffer.
         unsafe {
             let to = out.offset(i as isize * so);
-            (d.kernel)(if direct { to } else { result }, src, m, params, form);
+            kernel(dense(if direct { to } else { result }, m, d.out.work), src, m, params, form);
             if direct {
             } else if stream && !short && (to as usize).is_multiple_of(64) {
-                stream_copy(result, to, m * d.out.work);
+                stream_copy(result, to, m * d.out.work as usize);
             } else {
                 store(&d.out, to, so, result, m, raw);
             }
@@ -189,40 +240,33 @@ unsafe fn blocks(
 /// Brings `n` strided memory elements into a dense buffer of the kernel's elements.
 unsafe fn load(s: &Slot, to: *mut u8, from: *const u8, stride: isize, n: usize, raw: *mut u8) {
     let size = s.size();
-    let lanes = s.work / 4 * n;
+    let lanes = s.lanes() * n;
     // SAFETY: `from` has n elements at the stride; `to` and `raw` hold BLOCK of the widest element.
     unsafe {
         if s.conv == Conv::None {
             return gather(to, from, stride, n, size);
         }
-        let halves = if stride == size as isize {
+        let dense = if stride == size as isize {
             from
         } else {
             gather(raw, from, stride, n, size);
             raw as *const u8
         };
-        match s.conv {
-            Conv::F16 => f16_to_f32(halves.cast(), to.cast(), lanes),
-            _ => bf16_to_f32(halves.cast(), to.cast(), lanes),
-        }
+        s.conv.load(dense, to, lanes);
     }
 }
 
 /// Brings `n` kernel elements to strided memory.
 unsafe fn store(s: &Slot, to: *mut u8, stride: isize, from: *const u8, n: usize, raw: *mut u8) {
     let size = s.size();
-    let lanes = s.work / 4 * n;
+    let lanes = s.lanes() * n;
     let dense = stride == size as isize;
     // SAFETY: `to` has n elements at the stride; `from` and `raw` hold BLOCK of the widest element.
     unsafe {
         let from = if s.conv == Conv::None {
             from
         } else {
-            let halves = if dense { to } else { raw };
-            match s.conv {
-                Conv::F16 => f32_to_f16(from.cast(), halves.cast(), lanes),
-                _ => f32_to_bf16(from.cast(), halves.cast(), lanes),
-            }
+            s.conv.store(from, if dense { to } else { raw }, lanes);
             if dense {
                 return;
             }

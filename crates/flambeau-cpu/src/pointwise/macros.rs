@@ -14,7 +14,7 @@ macro_rules! pointwise {
             struct Op;
             $($crate::pointwise!(@class $class Op $args $body);)+
             fn lookup(d: $crate::DType, l: $crate::isa::Level) -> Option<$crate::pointwise::Loop> {
-                $(if let Some(found) = $crate::pointwise::$class::<Op, _, _>(d, l) {
+                $(if let Some(found) = $crate::pointwise::$class::<Op>(d, l) {
                     return Some(found);
                 })+
                 None
@@ -31,27 +31,31 @@ macro_rules! pointwise {
     (@inputs ($($x:ident),* $(; $($p:ident),+)?)) => { $crate::pointwise!(@count $($x)*) };
     (@params ($($x:ident),* $(; $($p:ident),+)?)) => { $crate::pointwise!(@count $($($p)+)?) };
     (@count $($x:ident)*) => { 0 $(+ { let _ = stringify!($x); 1 })* };
-    (@class float $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V, V; $($r)*); };
-    (@class int $($r:tt)*) => { $crate::pointwise!(@imp Integer (V: Int) V, V, V; $($r)*); };
-    (@class boolean $($r:tt)*) => { $crate::pointwise!(@imp Boolean () bool, bool, bool; $($r)*); };
+    (@class float $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_hot $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_wide $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_scalar $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class int $($r:tt)*) => { $crate::pointwise!(@imp Integer (V: Int) V, V; $($r)*); };
+    (@class boolean $($r:tt)*) => { $crate::pointwise!(@imp Boolean () bool, bool; $($r)*); };
     (@class complex $($r:tt)*) => {
-        $crate::pointwise!(@imp ComplexOp (V: Real) $crate::real::Cx<V>, $crate::real::Cx<V>, $crate::real::Cx<V>; $($r)*); };
-    (@class float_bool $($r:tt)*) => { $crate::pointwise!(@imp FloatBool (V: Real) V, V, bool; $($r)*); };
-    (@class int_bool $($r:tt)*) => { $crate::pointwise!(@imp IntBool (V: Int) V, V, bool; $($r)*); };
+        $crate::pointwise!(@imp ComplexOp (V: Real) $crate::real::Cx<V>, $crate::real::Cx<V>; $($r)*); };
+    (@class complex_hot $($r:tt)*) => {
+        $crate::pointwise!(@imp ComplexOp (V: Real) $crate::real::Cx<V>, $crate::real::Cx<V>; $($r)*); };
+    (@class float_bool $($r:tt)*) => { $crate::pointwise!(@imp FloatBool (V: Real) V, bool; $($r)*); };
+    (@class int_bool $($r:tt)*) => { $crate::pointwise!(@imp IntBool (V: Int) V, bool; $($r)*); };
     (@class complex_bool $($r:tt)*) => {
-        $crate::pointwise!(@imp ComplexBool (V: Real) $crate::real::Cx<V>, $crate::real::Cx<V>, bool; $($r)*); };
+        $crate::pointwise!(@imp ComplexBool (V: Real) $crate::real::Cx<V>, bool; $($r)*); };
     (@class complex_real $($r:tt)*) => {
-        $crate::pointwise!(@imp ComplexReal (V: Real) $crate::real::Cx<V>, V, V; $($r)*); };
+        $crate::pointwise!(@imp ComplexReal (V: Real) $crate::real::Cx<V>, V; $($r)*); };
     (@class real_complex $($r:tt)*) => {
-        $crate::pointwise!(@imp RealComplex (V: Real) V, V, $crate::real::Cx<V>; $($r)*); };
-    (@imp $Tr:ident ($($V:ident: $bound:ident)?) $X:ty, $P:ty, $R:ty; $Op:ident ($($x:ident),* $(; $($p:ident),+)?) $body:expr) => {
-        impl $crate::pointwise::$Tr<{ $crate::pointwise!(@count $($x)*) }, { $crate::pointwise!(@count $($($p)+)?) }> for $Op {
+        $crate::pointwise!(@imp RealComplex (V: Real) V, $crate::real::Cx<V>; $($r)*); };
+    (@imp $Tr:ident ($($V:ident: $bound:ident)?) $X:ty, $R:ty; $Op:ident ($($x:ident),* $(; $($p:ident),+)?) $body:expr) => {
+        impl $crate::pointwise::$Tr for $Op {
+            const N: usize = $crate::pointwise!(@count $($x)*);
+            const P: usize = $crate::pointwise!(@count $($($p)+)?);
             #[allow(unused_variables)]
             #[inline(always)]
-            fn f$(<$V: $crate::real::$bound>)?(
-                [$($x),*]: [$X; { $crate::pointwise!(@count $($x)*) }],
-                [$($($p),+)?]: [$P; { $crate::pointwise!(@count $($($p)+)?) }],
-            ) -> $R {
+            fn f$(<$V: $crate::real::$bound>)?([$($x,)* ..]: [$X; 3], [$($($p,)+)? ..]: [$X; 3]) -> $R {
                 $body
             }
         }

@@ -16,9 +16,13 @@
 //! | class | arguments | dtypes | result |
 //! |---|---|---|---|
 //! | `float` | `V: Real` | f32 f64 per instruction set; f16 bf16 in f32 by blocks | `V` |
-//! | `int` | `V: Int`, wrapping | u8 i8 i16 i32 i64 u16 u32 u64 | `V` |
+//! | `float_hot` | as `float` | as `float`, with loops of their own for scalar operands | `V` |
+//! | `float_wide` | as `float` | all in f64 by blocks, vectorised | `V` |
+//! | `float_scalar` | as `float` | all in f64 by blocks, one by one | `V` |
+//! | `int` | `V: Int`, wrapping | i32 i64 u64; u8 i8 i16 u16 in i32, u32 in i64 by blocks | `V` |
 //! | `boolean` | `bool` | bool | `bool` |
-//! | `complex` | `Cx<V>`, `V: Real` | complex64 complex128; complex32 in complex64 | `Cx<V>` |
+//! | `complex` | `Cx<V>`, `V: Real` | all in complex128 by blocks | `Cx<V>` |
+//! | `complex_hot` | as `complex` | as `complex`, with a loop of its own for complex64 | `Cx<V>` |
 //! | `float_bool` `int_bool` `complex_bool` | as above | as above | `bool` |
 //! | `complex_real` | `Cx<V>` | complex | `V` |
 //! | `real_complex` | `V: Real` | the float dtypes that have a complex one | `Cx<V>` |
@@ -28,6 +32,7 @@
 mod class;
 mod drive;
 mod macros;
+mod stage;
 
 pub mod activation;
 pub mod arith;
@@ -41,7 +46,9 @@ mod tests;
 pub use activation::*;
 pub use arith::*;
 pub use compare::*;
-pub(crate) use drive::{copy_run, gather, scatter};
+pub use drive::LoopFn;
+pub(crate) use drive::{Kernel, Slot};
+pub(crate) use stage::Conv;
 pub use special::*;
 pub use unary::*;
 
@@ -72,14 +79,6 @@ impl From<i64> for Param {
         Param { re: v as f64, im: 0.0, int: v }
     }
 }
-
-/// A loop over a 1-D run of `n` elements. `ptrs`: the output first, then the inputs; `strides` in bytes, in the same order.
-///
-/// # Safety
-/// Every pointer must be valid and aligned for `n` elements of its dtype at its stride; the output may be the very same
-/// run as an input (in place) and must not overlap one otherwise; `params` points to as many values as the formula names.
-pub type LoopFn =
-    unsafe fn(ptrs: *const *mut u8, strides: *const isize, n: usize, params: *const Param, flags: u32);
 
 /// Flag of a [`LoopFn`]: the output is large and fresh, so stores may bypass the caches.
 pub const STREAM: u32 = 1;

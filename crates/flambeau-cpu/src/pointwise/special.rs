@@ -22,15 +22,15 @@ pointwise! {
     /// Complementary error function.
     ERFC = "erfc"(x) cost 900 { float => x.erfc() }
     /// Inverse error function.
-    ERFINV = "erfinv"(x) cost 40000 { float => x.erfinv() }
+    ERFINV = "erfinv"(x) cost 40000 { float_scalar => x.erfinv() }
     /// log |gamma(x)|.
-    LGAMMA = "lgamma"(x) cost 20000 { float => x.lgamma() }
+    LGAMMA = "lgamma"(x) cost 20000 { float_scalar => x.lgamma() }
     /// Derivative of lgamma.
-    DIGAMMA = "digamma"(x) cost 20000 { float => x.digamma() }
+    DIGAMMA = "digamma"(x) cost 20000 { float_scalar => x.digamma() }
     /// Modified Bessel function of the first kind, order 0.
-    I0 = "i0"(x) cost 30000 { float => x.i0() }
+    I0 = "i0"(x) cost 30000 { float_scalar => x.i0() }
     /// Angle of the point (b, a).
-    ATAN2 = "atan2"(a, b) cost 2000 { float => a.atan2(b) }
+    ATAN2 = "atan2"(a, b) cost 2000 { float_scalar => a.atan2(b) }
     /// `sqrt(a^2 + b^2)` without overflow.
     HYPOT = "hypot"(a, b) cost 1000 { float => a.hypot(b) }
     /// Magnitude of a, sign of b.
@@ -76,7 +76,7 @@ pointwise! {
 }
 
 /// e^z. A zero imaginary part stays zero beside an infinite magnitude.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_exp<V: Real>(z: Cx<V>) -> Cx<V> {
     if z.im == V::zero() {
         return Cx::new(z.re.exp(), z.im);
@@ -96,14 +96,14 @@ pub(super) fn complex_exp<V: Real>(z: Cx<V>) -> Cx<V> {
     Cx::new(e * z.im.cos(), e * z.im.sin())
 }
 /// e^z - 1 without cancellation in the real part.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_expm1<V: Real>(z: Cx<V>) -> Cx<V> {
     let s = (z.im * V::c(0.5)).sin();
     let (em1, e) = (z.re.expm1(), z.re.exp());
     Cx::new(em1 * z.im.cos() - V::c(2.0) * s * s, e * z.im.sin())
 }
 /// Natural logarithm, principal branch.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_ln<V: Real>(z: Cx<V>) -> Cx<V> {
     let (a, b) = (z.re.abs(), z.im.abs());
     let (big, small) = if a > b { (a, b) } else { (b, a) };
@@ -116,7 +116,7 @@ pub(super) fn complex_ln<V: Real>(z: Cx<V>) -> Cx<V> {
     Cx::new(re, z.arg())
 }
 /// log(1 + z) without cancellation at 0.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_log1p<V: Real>(z: Cx<V>) -> Cx<V> {
     let w = Cx::new(z.re + V::one(), z.im);
     if z.re.abs() < V::c(0.5) && z.im.abs() < V::c(0.5) {
@@ -126,7 +126,7 @@ pub(super) fn complex_log1p<V: Real>(z: Cx<V>) -> Cx<V> {
     complex_ln(w)
 }
 /// Square root, principal branch, with C99's special cases.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_sqrt<V: Real>(z: Cx<V>) -> Cx<V> {
     if z.is_zero() {
         return Cx::new(V::zero(), z.im);
@@ -161,7 +161,7 @@ pub(super) fn complex_sqrt<V: Real>(z: Cx<V>) -> Cx<V> {
     w.scale(back)
 }
 /// z^w by exp(w log z).
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_pow<V: Real>(z: Cx<V>, w: Cx<V>) -> Cx<V> {
     if w.is_zero() {
         return Cx::c(1.0);
@@ -172,7 +172,7 @@ pub(super) fn complex_pow<V: Real>(z: Cx<V>, w: Cx<V>) -> Cx<V> {
     complex_exp(w * complex_ln(z))
 }
 /// Hyperbolic sine.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_sinh<V: Real>(z: Cx<V>) -> Cx<V> {
     if z.im == V::zero() {
         return Cx::new(z.re.sinh(), z.im);
@@ -186,7 +186,7 @@ pub(super) fn complex_sinh<V: Real>(z: Cx<V>) -> Cx<V> {
     Cx::new(z.re.sinh() * z.im.cos(), z.re.cosh() * z.im.sin())
 }
 /// Hyperbolic cosine.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_cosh<V: Real>(z: Cx<V>) -> Cx<V> {
     if z.im == V::zero() {
         return Cx::new(z.re.cosh(), z.im * V::one().copysign(z.re));
@@ -200,7 +200,7 @@ pub(super) fn complex_cosh<V: Real>(z: Cx<V>) -> Cx<V> {
     Cx::new(z.re.cosh() * z.im.cos(), z.re.sinh() * z.im.sin())
 }
 /// Hyperbolic tangent, by Kahan's formula.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_tanh<V: Real>(z: Cx<V>) -> Cx<V> {
     if z.re.abs() > V::c(25.0) {
         // The real part has rounded to one; the imaginary part is 4 sin cos e^-2|x|.
@@ -222,7 +222,7 @@ pub(super) fn complex_tanh<V: Real>(z: Cx<V>) -> Cx<V> {
     Cx::new(beta * rho * s / den, t / den)
 }
 /// Inverse hyperbolic tangent.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_atanh<V: Real>(z: Cx<V>) -> Cx<V> {
     let (x, y) = (z.re, z.im);
     let big = V::MAX.sqrt() * V::c(0.25);
@@ -243,7 +243,7 @@ pub(super) fn complex_atanh<V: Real>(z: Cx<V>) -> Cx<V> {
     Cx::new(re.copysign(x), im)
 }
 /// Arc sine, by Kahan's formula through two square roots.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_asin<V: Real>(z: Cx<V>) -> Cx<V> {
     let one = Cx::c(1.0);
     let a = complex_sqrt(one - z);
@@ -253,7 +253,7 @@ pub(super) fn complex_asin<V: Real>(z: Cx<V>) -> Cx<V> {
     Cx::new(re, im.copysign(z.im))
 }
 /// Arc cosine.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_acos<V: Real>(z: Cx<V>) -> Cx<V> {
     let one = Cx::c(1.0);
     let a = complex_sqrt(one - z);
@@ -263,7 +263,7 @@ pub(super) fn complex_acos<V: Real>(z: Cx<V>) -> Cx<V> {
     Cx::new(re, im)
 }
 /// Inverse hyperbolic cosine.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn complex_acosh<V: Real>(z: Cx<V>) -> Cx<V> {
     let one = Cx::c(1.0);
     let a = complex_sqrt(z - one);

@@ -24,7 +24,7 @@ fn apply<T: Copy + Default, U: Copy + Default>(
         strides.push(size_of::<T>() as isize);
     }
     // SAFETY: dense runs of n elements of the operator's dtypes.
-    unsafe { (l.run)(ptrs.as_ptr(), strides.as_ptr(), n, params.as_ptr(), 0) };
+    unsafe { l.run.call(ptrs.as_ptr(), strides.as_ptr(), n, params.as_ptr(), 0) };
     out
 }
 fn same(a: f32, b: f32) -> bool {
@@ -54,7 +54,7 @@ fn all_layouts_agree() {
             let ptrs = [out.as_mut_ptr().cast::<u8>(), a.as_ptr() as *mut u8, b[off..].as_ptr() as *mut u8];
             let strides = [4 * so, 4 * sa, 4 * sb];
             // SAFETY: the runs lie within 3n elements.
-            unsafe { (l.run)(ptrs.as_ptr(), strides.as_ptr(), n, p.as_ptr(), flags) };
+            unsafe { l.run.call(ptrs.as_ptr(), strides.as_ptr(), n, p.as_ptr(), flags) };
             for i in 0..n as isize {
                 let want = b[(off as isize + i * sb) as usize].mul_add(2.0, a[(i * sa) as usize]);
                 let got = out[(i * so) as usize];
@@ -74,7 +74,7 @@ fn in_place_with_its_own_first_element() {
     x[0] = 3.0;
     let p = x.as_mut_ptr().cast::<u8>();
     // SAFETY: in place over the whole vector; the scalar is one of its elements.
-    unsafe { (l.run)([p, p, p].as_ptr(), [4, 4, 0].as_ptr(), x.len(), std::ptr::null(), 0) };
+    unsafe { l.run.call([p, p, p].as_ptr(), [4, 4, 0].as_ptr(), x.len(), std::ptr::null(), 0) };
     assert_eq!(x[0], 9.0);
     assert!(x[1..].iter().enumerate().all(|(i, v)| *v == 3.0 * (i + 2) as f32));
 }
@@ -201,7 +201,7 @@ fn speed() {
                 let t = std::time::Instant::now();
                 // SAFETY: dense runs of 10^4 elements.
                 unsafe {
-                    (l.run)([out.as_mut_ptr().cast(), i, i].as_ptr(), [w; 3].as_ptr(), x.len(), p.as_ptr(), 0)
+                    l.run.call([out.as_mut_ptr().cast(), i, i].as_ptr(), [w; 3].as_ptr(), x.len(), p.as_ptr(), 0)
                 };
                 best = best.min(t.elapsed().as_secs_f64() * 1e6);
             }

@@ -6,7 +6,7 @@ use crate::real::Cx;
 
 pointwise! {
     /// `-x`.
-    NEG = "neg"(x) cost 50 { float => -x, int => -x, complex => -x }
+    NEG = "neg"(x) cost 50 { float => -x, int => -x, complex_hot => -x }
     /// Absolute value; of a complex number its magnitude, real.
     ABS = "abs"(x) cost 50 { float => x.abs(), int => x.abs(), boolean => x, complex_real => x.abs() }
     /// -1, 0 or 1; 0 for NaN.
@@ -23,7 +23,7 @@ pointwise! {
         complex => if x.is_zero() { Cx::c(0.0) } else { let a = x.abs(); Cx::new(x.re / a, x.im / a) },
     }
     /// `x`.
-    POSITIVE = "positive"(x) cost 50 { float => x, int => x, complex => x }
+    POSITIVE = "positive"(x) cost 50 { float => x, int => x, complex_hot => x }
     /// `1 / x`.
     RECIPROCAL = "reciprocal"(x) cost 90 { float => x.recip(), complex => Cx::c(1.0) / x }
     /// Square root.
@@ -31,7 +31,7 @@ pointwise! {
     /// `1 / sqrt(x)`.
     RSQRT = "rsqrt"(x) cost 400 { float => x.sqrt().recip(), complex => Cx::c(1.0) / s::complex_sqrt(x) }
     /// `x * x`.
-    SQUARE = "square"(x) cost 50 { float => x * x, int => x * x, complex => x * x }
+    SQUARE = "square"(x) cost 50 { float => x * x, int => x * x, complex_hot => x * x }
     /// e^x.
     EXP = "exp"(x) cost 300 { float => x.exp(), complex => s::complex_exp(x) }
     /// 2^x.
@@ -51,25 +51,25 @@ pointwise! {
     /// Cosine.
     COS = "cos"(x) cost 600 { float => x.cos(), complex => s::complex_cosh(x.mul_i()) }
     /// Tangent.
-    TAN = "tan"(x) cost 4000 { float => x.tan(), complex => s::complex_tanh(x.mul_i()).mul_neg_i() }
+    TAN = "tan"(x) cost 4000 { float_scalar => x.tan(), complex => s::complex_tanh(x.mul_i()).mul_neg_i() }
     /// Arc sine.
-    ASIN = "asin"(x) cost 1500 { float => x.asin(), complex => s::complex_asin(x) }
+    ASIN = "asin"(x) cost 1500 { float_scalar => x.asin(), complex => s::complex_asin(x) }
     /// Arc cosine.
-    ACOS = "acos"(x) cost 1500 { float => x.acos(), complex => s::complex_acos(x) }
+    ACOS = "acos"(x) cost 1500 { float_scalar => x.acos(), complex => s::complex_acos(x) }
     /// Arc tangent.
-    ATAN = "atan"(x) cost 1500 { float => x.atan(), complex => s::complex_atanh(x.mul_i()).mul_neg_i() }
+    ATAN = "atan"(x) cost 1500 { float_scalar => x.atan(), complex => s::complex_atanh(x.mul_i()).mul_neg_i() }
     /// Hyperbolic sine.
-    SINH = "sinh"(x) cost 1500 { float => x.sinh(), complex => s::complex_sinh(x) }
+    SINH = "sinh"(x) cost 1500 { float_wide => x.sinh(), complex => s::complex_sinh(x) }
     /// Hyperbolic cosine.
-    COSH = "cosh"(x) cost 1500 { float => x.cosh(), complex => s::complex_cosh(x) }
+    COSH = "cosh"(x) cost 1500 { float_wide => x.cosh(), complex => s::complex_cosh(x) }
     /// Hyperbolic tangent.
     TANH = "tanh"(x) cost 400 { float => x.tanh(), complex => s::complex_tanh(x) }
     /// Inverse hyperbolic sine.
-    ASINH = "asinh"(x) cost 2000 { float => x.asinh(), complex => s::complex_asin(x.mul_i()).mul_neg_i() }
+    ASINH = "asinh"(x) cost 2000 { float_wide => x.asinh(), complex => s::complex_asin(x.mul_i()).mul_neg_i() }
     /// Inverse hyperbolic cosine.
-    ACOSH = "acosh"(x) cost 2000 { float => x.acosh(), complex => s::complex_acosh(x) }
+    ACOSH = "acosh"(x) cost 2000 { float_wide => x.acosh(), complex => s::complex_acosh(x) }
     /// Inverse hyperbolic tangent.
-    ATANH = "atanh"(x) cost 2000 { float => x.atanh(), complex => s::complex_atanh(x) }
+    ATANH = "atanh"(x) cost 2000 { float_wide => x.atanh(), complex => s::complex_atanh(x) }
     /// Rounds down.
     FLOOR = "floor"(x) cost 60 { float => x.floor(), int => x }
     /// Rounds up.
@@ -108,7 +108,7 @@ pointwise! {
     /// Imaginary part.
     IMAG = "imag"(x) cost 50 { complex_real => x.im }
     /// Complex conjugate.
-    CONJ = "conj"(x) cost 60 { complex => x.conj() }
+    CONJ = "conj"(x) cost 60 { complex_hot => x.conj() }
     /// A complex number of real and imaginary parts.
     COMPLEX = "complex"(re, im) cost 90 { real_complex => Cx::new(re, im) }
     /// A complex number of magnitude and angle.

@@ -23,6 +23,7 @@
 
 mod bulk;
 mod discrete;
+pub mod erased;
 mod fill;
 pub mod mt19937;
 mod multinomial;

@@ -1,0 +1,146 @@
+//! Batch and group normalisation of f16, bf16, f32 and f64 slices of run-time type. `None` means that the dtypes are not
+//! supported. Parameters, statistics and their gradients are f32 (f64 for f64), or of the data's dtype; those that are
+//! written are rounded into it.
+
+use super::NormShape;
+use crate::erase::{Wide, erased, opt_inout, opt_out, out, wide};
+use crate::{Any, AnyMut};
+
+/// [`super::batch_norm_train`].
+pub fn batch_norm_train(
+    shape: NormShape,
+    x: Any,
+    weight: Option<Any>,
+    bias: Option<Any>,
+    running_mean: Option<AnyMut>,
+    running_var: Option<AnyMut>,
+    momentum: f64,
+    eps: f64,
+    y: AnyMut,
+    save_mean: AnyMut,
+    save_invstd: AnyMut,
+) -> Option<()> {
+    let d = wide(x.dtype());
+    let (w, b) = (weight.map(Wide::of), bias.map(Wide::of));
+    let (w, b) = (w.as_ref().map(Wide::any), b.as_ref().map(Wide::any));
+    if [w, b].iter().flatten().any(|p| p.dtype() != d) {
+        return None;
+    }
+    opt_inout(running_mean, d, |rm| {
+        opt_inout(running_var, d, |rv| {
+            out(save_mean, d, |mean| {
+                out(save_invstd, d, |invstd| {
+                    erased!(x, T in [HALF, FLOAT], same(y) => super::batch_norm_train::<T>(
+                        shape, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), rm.map(|s| s.get()),
+                        rv.map(|s| s.get()), momentum, eps, y.get(), mean.get(), invstd.get(),
+                    ))
+                })
+            })
+        })
+    })
+}
+/// [`super::batch_norm_eval`].
+pub fn batch_norm_eval(
+    shape: NormShape,
+    x: Any,
+    weight: Option<Any>,
+    bias: Option<Any>,
+    running_mean: Any,
+    running_var: Any,
+    eps: f64,
+    y: AnyMut,
+) -> Option<()> {
+    let d = wide(x.dtype());
+    let (w, b) = (weight.map(Wide::of), bias.map(Wide::of));
+    let (w, b) = (w.as_ref().map(Wide::any), b.as_ref().map(Wide::any));
+    let (m, v) = (Wide::of(running_mean), Wide::of(running_var));
+    let (m, v) = (m.any(), v.any());
+    if [w, b, Some(m), Some(v)].iter().flatten().any(|p| p.dtype() != d) {
+        return None;
+    }
+    erased!(x, T in [HALF, FLOAT], same(y) => super::batch_norm_eval::<T>(
+        shape, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), m.get(), v.get(), eps, y.get(),
+    ))
+}
+/// [`super::batch_norm_backward`].
+pub fn batch_norm_backward(
+    shape: NormShape,
+    train: bool,
+    grad_y: Any,
+    x: Any,
+    weight: Option<Any>,
+    mean: Any,
+    invstd: Any,
+    grad_x: Option<AnyMut>,
+    grad_weight: Option<AnyMut>,
+    grad_bias: Option<AnyMut>,
+) -> Option<()> {
+    let d = wide(x.dtype());
+    let (w, m, r) = (weight.map(Wide::of), Wide::of(mean), Wide::of(invstd));
+    let (w, m, r) = (w.as_ref().map(Wide::any), m.any(), r.any());
+    if [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
+        return None;
+    }
+    opt_out(grad_weight, d, |gw| {
+        opt_out(grad_bias, d, |gb| {
+            erased!(x, T in [HALF, FLOAT], same(grad_y, grad_x) => super::batch_norm_backward::<T>(
+                shape, train, grad_y.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
+                grad_x.map(|s| s.get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
+            ))
+        })
+    })
+}
+/// [`super::group_norm`].
+pub fn group_norm(
+    shape: NormShape,
+    groups: usize,
+    x: Any,
+    weight: Option<Any>,
+    bias: Option<Any>,
+    eps: f64,
+    y: AnyMut,
+    mean: AnyMut,
+    rstd: AnyMut,
+) -> Option<()> {
+    let d = wide(x.dtype());
+    let (w, b) = (weight.map(Wide::of), bias.map(Wide::of));
+    let (w, b) = (w.as_ref().map(Wide::any), b.as_ref().map(Wide::any));
+    if [w, b].iter().flatten().any(|p| p.dtype() != d) {
+        return None;
+    }
+    out(mean, d, |mean| {
+        out(rstd, d, |rstd| {
+            erased!(x, T in [HALF, FLOAT], same(y) => super::group_norm::<T>(
+                shape, groups, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), eps, y.get(), mean.get(), rstd.get(),
+            ))
+        })
+    })
+}
+/// [`super::group_norm_backward`].
+pub fn group_norm_backward(
+    shape: NormShape,
+    groups: usize,
+    grad_y: Any,
+    x: Any,
+    weight: Option<Any>,
+    mean: Any,
+    rstd: Any,
+    grad_x: Option<AnyMut>,
+    grad_weight: Option<AnyMut>,
+    grad_bias: Option<AnyMut>,
+) -> Option<()> {
+    let d = wide(x.dtype());
+    let (w, m, r) = (weight.map(Wide::of), Wide::of(mean), Wide::of(rstd));
+    let (w, m, r) = (w.as_ref().map(Wide::any), m.any(), r.any());
+    if [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
+        return None;
+    }
+    opt_out(grad_weight, d, |gw| {
+        opt_out(grad_bias, d, |gb| {
+            erased!(x, T in [HALF, FLOAT], same(grad_y, grad_x) => super::group_norm_backward::<T>(
+                shape, groups, grad_y.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
+                grad_x.map(|s| s.get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
+            ))
+        })
+    })
+}
