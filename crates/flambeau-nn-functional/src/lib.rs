@@ -15,6 +15,7 @@ pub mod derivatives;
 #[rustfmt::skip]
 pub mod generated;
 mod kernel;
+mod later;
 pub mod ops;
 
 pub use generated::functional;
