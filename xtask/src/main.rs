@@ -1,6 +1,8 @@
 //! The project's own commands: `cargo xtask COMMAND [ARGUMENTS]`.
 
 mod codegen;
+mod conformance;
+mod coverage;
 mod schema;
 mod table;
 
@@ -11,11 +13,19 @@ use std::process::ExitCode;
 type Command = fn(&Path, &[String]) -> Result<bool, String>;
 
 /// Name, one line of help, function.
-const COMMANDS: &[(&str, &str, Command)] = &[(
-    "codegen",
-    "write src/generated/ of every crate from its ops/*.toml; --check only compares",
-    codegen::run,
-)];
+const COMMANDS: &[(&str, &str, Command)] = &[
+    (
+        "codegen",
+        "write src/generated/ of every crate from its ops/*.toml; --check only compares",
+        codegen::run,
+    ),
+    (
+        "conformance",
+        "judge recorded calls: [DIR] [--only TEXT] [--failures N] [--list-missing] [--record] [--check]",
+        conformance::run,
+    ),
+    ("coverage", "write docs/coverage.md: which documented names work; --check only compares", coverage::run),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)

@@ -71,9 +71,14 @@ struct RawRow {
     kernel: Option<String>,
     #[serde(default)]
     params: Vec<String>,
+    /// Pointwise: a function of all arguments that says which formula runs in which dtype.
+    plan: Option<String>,
     promote: Option<String>,
     check: Option<String>,
     label: Option<String>,
+    /// Methods of Python's operators (`__add__`, `__iadd__`): names of calls alone, without Rust forms.
+    #[serde(default)]
+    dunder: Vec<String>,
     grad: Option<toml::Value>,
     #[serde(default)]
     diff_outputs: Vec<String>,
@@ -106,9 +111,11 @@ pub struct Row {
     pub meta_fn: bool,
     pub kernel: Option<String>,
     pub params: Vec<String>,
+    pub plan: Option<String>,
     pub promote: String,
     pub check: Option<String>,
     pub label: String,
+    pub dunder: Vec<String>,
     pub grad: Grad,
     pub diff_outputs: Vec<String>,
     pub jvp: Option<String>,
@@ -198,7 +205,14 @@ fn row(raw: RawRow) -> Result<Row, String> {
             ));
         }
     }
-    if raw.kind == Kind::Pointwise {
+    if raw.plan.is_some() {
+        let given = raw.kernel.is_some() || !raw.params.is_empty() || raw.promote.is_some();
+        if raw.kind != Kind::Pointwise || given {
+            return Err(
+                "plan is for pointwise rows, and takes the place of kernel, params and promote".into()
+            );
+        }
+    } else if raw.kind == Kind::Pointwise {
         if raw.kernel.is_none() {
             return Err("a pointwise row needs `kernel`".into());
         }
@@ -269,6 +283,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
         meta_fn: raw.meta_fn,
         kernel: raw.kernel,
         params: raw.params,
+        plan: raw.plan,
+        dunder: raw.dunder,
         promote: raw.promote.unwrap_or_else(|| "default".into()),
         check: raw.check,
         grad,

@@ -27,6 +27,8 @@ pub enum Promote {
     SkipFirst,
     /// The first input's dtype; the others are cast to it.
     First,
+    /// As `Default`; an integer zero in the second input, the divisor, is an error.
+    Divide,
 }
 
 /// A pointwise operator for the iterator.
@@ -80,7 +82,8 @@ impl PointwiseSpec {
 #[inline]
 pub fn pointwise(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<Tensor> {
     let a = inputs[0];
-    if a.is_plain()
+    if spec.promote != Promote::Divide
+        && a.is_plain()
         && a.device() == Device::Cpu
         && inputs[1..].iter().all(|t| {
             t.is_plain() && t.dtype() == a.dtype() && t.sizes() == a.sizes() && t.device() == Device::Cpu
@@ -199,14 +202,19 @@ pub fn pointwise_typed(
 pub fn pointwise_inplace(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<()> {
     run(spec, None, inputs, params, Some(inputs[0])).map(drop)
 }
-/// [`pointwise_inplace`] in an explicitly given dtype.
-pub fn pointwise_inplace_typed(
+/// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into an existing tensor of the
+/// right shape.
+///
+/// # Errors
+/// As [`pointwise_inplace`].
+pub fn pointwise_into(
     spec: &PointwiseSpec,
     compute: Option<DType>,
     inputs: &[&Tensor],
     params: &[Param],
+    into: &Tensor,
 ) -> Result<()> {
-    run(spec, compute, inputs, params, Some(inputs[0])).map(drop)
+    run(spec, compute, inputs, params, Some(into)).map(drop)
 }
 
 /// Runs a pointwise operator into `out`, which is resized to fit.
@@ -307,6 +315,9 @@ fn run(
         }
         ready.push(t);
     }
+    if spec.promote == Promote::Divide && compute.is_integral(false) {
+        no_zero(&ready[1])?;
+    }
     match into {
         Some(out) if out.dtype() == l.out && !out.is_conj() && !out.is_neg() => {
             execute(l.run, spec.kernel.cost, out, false, &shape, &ready, params)?;
@@ -325,6 +336,21 @@ fn run(
             Ok(Some(out))
         }
     }
+}
+
+/// Refuses zeros among integer divisors.
+fn no_zero(divisor: &Tensor) -> Result<()> {
+    static ANY_ZERO: PointwiseSpec = PointwiseSpec {
+        name: "logical_not",
+        label: "logical_not_cpu",
+        kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
+        promote: Promote::Default,
+    };
+    let zeros = pointwise(&ANY_ZERO, &[divisor], &[])?;
+    if crate::ops::copy::to_vec::<crate::B8>(&zeros)?.iter().any(|z| z.get()) {
+        return Err(Error::runtime("ZeroDivisionError"));
+    }
+    Ok(())
 }
 
 /// What any written-to tensor must satisfy.

@@ -31,6 +31,8 @@ pub mod iter;
 pub mod layout;
 pub mod library;
 pub mod out;
+pub mod planned;
+pub mod print;
 pub mod promotion;
 pub mod scalar;
 pub mod schema;

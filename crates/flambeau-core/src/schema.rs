@@ -97,6 +97,8 @@ pub struct Arg {
     pub kw_only: bool,
     /// Written to: `Tensor(a!)`.
     pub mutated: bool,
+    /// A tensor that may be given as a number.
+    pub number: bool,
 }
 
 /// Arguments and results.

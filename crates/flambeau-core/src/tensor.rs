@@ -543,9 +543,3 @@ fn out_of_bounds(
         s.nbytes()
     ))
 }
-
-impl std::fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Tensor({}, {}, {})", geometry::fmt_sizes(self.sizes()), self.dtype(), self.device())
-    }
-}

@@ -6,6 +6,7 @@ use crate::dispatch::KeySet;
 use crate::error::{Error, Result};
 use crate::generator::Generator;
 use crate::layout::{Layout, MemoryFormat};
+use crate::library::object::ObjectRef;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 use num_complex::Complex;
@@ -41,6 +42,14 @@ pub enum Value {
     List(Vec<Value>),
     /// A tuple.
     Tuple(Vec<Value>),
+    /// A dictionary with string keys, in order.
+    Dict(Vec<(String, Value)>),
+    /// `slice(start, stop, step)`
+    Slice([Option<i64>; 3]),
+    /// `...`
+    Ellipsis,
+    /// An object of a class.
+    Object(ObjectRef),
 }
 
 impl Value {
@@ -61,6 +70,10 @@ impl Value {
             Value::Generator(_) => "torch._C.Generator",
             Value::List(_) => "list",
             Value::Tuple(_) => "tuple",
+            Value::Dict(_) => "dict",
+            Value::Slice(_) => "slice",
+            Value::Ellipsis => "ellipsis",
+            Value::Object(o) => o.type_name(),
         }
     }
     /// Keys of all tensors in the value.

@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub fn emit(f: &Family, package: &str) -> Result<String, String> {
     let mut out = format!(
         "//! Operators of the family `{0}`.\n\n\
-         #[allow(unused_imports)]\nuse super::{{D, a, kw, mu, ops, prelude::*}};\n\
+         #[allow(unused_imports)]\nuse super::{{D, a, kw, mu, nu, ops, prelude::*}};\n\
          #[allow(unused_imports)]\nuse crate::ops::{0} as f;\n\n",
         f.name
     );
@@ -60,6 +60,7 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
     for a in form.schema_args() {
         let name = if a.kw_only { "kw" } else { "a" };
         let text = format!("{name}({:?}, {}, {})", a.name, core_ty(a.ty)?, core_default(&a));
+        let text = if row.operand.contains(&a.name) { format!("nu({text})") } else { text };
         args.push(if a.mutated { format!("mu({text})") } else { text });
     }
     let mut returns = Vec::new();
@@ -92,9 +93,15 @@ pub fn python_names(form: &Form) -> Vec<String> {
     let row = form.row;
     let all = row.python.iter().chain(&row.alias);
     let full = |p: &str| if p.starts_with("Tensor.") { format!("torch.{p}") } else { p.to_string() };
+    let writes = |d: &str| d.starts_with("__i") && !["__invert__", "__int__", "__index__"].contains(&d);
+    let dunder =
+        |w: bool| row.dunder.iter().filter(move |d| writes(d) == w).map(|d| format!("torch.Tensor.{d}"));
     match form.mode {
-        Mode::Plain => all.map(|p| full(p)).collect(),
-        Mode::Inplace => all.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_")).collect(),
+        Mode::Plain => all.map(|p| full(p)).chain(dunder(row.schema.mutates())).collect(),
+        Mode::Inplace => {
+            let methods = all.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_"));
+            methods.chain(dunder(true)).collect()
+        }
         Mode::Out => all.filter(|p| !p.starts_with("Tensor.")).map(|p| full(p)).collect(),
     }
 }
@@ -115,6 +122,18 @@ fn head(out: &mut String, form: &Form, name: &str) {
 
 fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)>, String> {
     let row = form.row;
+    let name = format!("{}_kernel", form.stem());
+    if let Some(plan) = &row.plan {
+        let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
+        let run = match form.mode {
+            Mode::Plain => "run()".to_string(),
+            Mode::Inplace => format!("run_inplace({})", args[0]),
+            Mode::Out => "run_out(out)".to_string(),
+        };
+        head(out, form, &name);
+        let _ = writeln!(out, "f::{plan}({})?.{run}\n}}", args.join(", "));
+        return Ok(vec![("Cpu", name.clone()), ("Meta", name)]);
+    }
     let base = row.rust.trim_end_matches('_').to_ascii_uppercase();
     let inputs: Vec<String> =
         row.schema.args.iter().filter(|a| a.ty.is_tensor()).map(|a| arg_ident(&a.name)).collect();
@@ -137,7 +156,6 @@ fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)
         Mode::Inplace => format!("iter::pointwise_inplace({call})"),
         Mode::Out => format!("iter::pointwise_out({call}, out)"),
     };
-    let name = format!("{}_kernel", form.stem());
     {
         if form.mode == Mode::Plain {
             let kernel = row.kernel.as_deref().unwrap_or("");

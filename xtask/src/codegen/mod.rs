@@ -204,10 +204,11 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::DType;\n}}\n\n\
          use {core}::dispatch::{{AnyOp, CrateReg}};\nuse {core}::schema::{{Arg, Default_ as D, Ty}};\n\n\
          const fn a(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
-         Arg {{ name, ty, default, kw_only: false, mutated: false }}\n}}\n\
+         Arg {{ name, ty, default, kw_only: false, mutated: false, number: false }}\n}}\n\
          const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {{\n\
-         Arg {{ name, ty, default, kw_only: true, mutated: false }}\n}}\n\
-         const fn mu(mut a: Arg) -> Arg {{\na.mutated = true;\na\n}}\n\n"
+         Arg {{ name, ty, default, kw_only: true, mutated: false, number: false }}\n}}\n\
+         const fn mu(mut a: Arg) -> Arg {{\na.mutated = true;\na\n}}\n\
+         #[allow(dead_code)]\nconst fn nu(mut a: Arg) -> Arg {{\na.number = true;\na\n}}\n\n"
     );
     s += &format!(
         "#[allow(dead_code)]\nfn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {{\n\

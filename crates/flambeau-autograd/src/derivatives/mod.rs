@@ -4,4 +4,5 @@ pub mod copy;
 pub mod creation;
 pub mod pointwise;
 pub mod reduction;
+pub mod unary;
 pub mod views;

@@ -23,24 +23,88 @@ pub fn fill() {
     o::SUB.register(Key::Autograd, sub_autograd);
     o::SUB_.register(Key::Autograd, sub_inplace_autograd);
     o::SUB_OUT.register(Key::Autograd, sub_out_autograd);
+    o::RSUB.register(Key::Autograd, rsub_autograd);
     o::MUL.register(Key::Autograd, mul_autograd);
     o::MUL_.register(Key::Autograd, mul_inplace_autograd);
     o::MUL_OUT.register(Key::Autograd, mul_out_autograd);
     o::DIV.register(Key::Autograd, div_autograd);
     o::DIV_.register(Key::Autograd, div_inplace_autograd);
     o::DIV_OUT.register(Key::Autograd, div_out_autograd);
-    o::NEG.register(Key::Autograd, neg_autograd);
-    o::NEG_.register(Key::Autograd, neg_inplace_autograd);
-    o::NEG_OUT.register(Key::Autograd, neg_out_autograd);
-    o::EXP.register(Key::Autograd, exp_autograd);
-    o::EXP_.register(Key::Autograd, exp_inplace_autograd);
-    o::EXP_OUT.register(Key::Autograd, exp_out_autograd);
-    o::SOFTPLUS.register(Key::Autograd, softplus_autograd);
-    o::SOFTPLUS_OUT.register(Key::Autograd, softplus_out_autograd);
-    o::EQ_.register(Key::Autograd, eq_inplace_autograd);
-    o::EQ_OUT.register(Key::Autograd, eq_out_autograd);
+    o::DIV_MODE.register(Key::Autograd, div_mode_autograd);
+    o::DIV_MODE_.register(Key::Autograd, div_mode_inplace_autograd);
+    o::DIV_MODE_OUT.register(Key::Autograd, div_mode_out_autograd);
+    o::FLOOR_DIVIDE_.register(Key::Autograd, floor_divide_inplace_autograd);
+    o::FLOOR_DIVIDE_OUT.register(Key::Autograd, floor_divide_out_autograd);
+    o::REMAINDER.register(Key::Autograd, remainder_autograd);
+    o::REMAINDER_.register(Key::Autograd, remainder_inplace_autograd);
+    o::REMAINDER_OUT.register(Key::Autograd, remainder_out_autograd);
+    o::FMOD.register(Key::Autograd, fmod_autograd);
+    o::FMOD_.register(Key::Autograd, fmod_inplace_autograd);
+    o::FMOD_OUT.register(Key::Autograd, fmod_out_autograd);
+    o::POW.register(Key::Autograd, pow_autograd);
+    o::POW_.register(Key::Autograd, pow_inplace_autograd);
+    o::POW_OUT.register(Key::Autograd, pow_out_autograd);
+    o::MAXIMUM.register(Key::Autograd, maximum_autograd);
+    o::MAXIMUM_OUT.register(Key::Autograd, maximum_out_autograd);
+    o::MINIMUM.register(Key::Autograd, minimum_autograd);
+    o::MINIMUM_OUT.register(Key::Autograd, minimum_out_autograd);
+    o::FMAX.register(Key::Autograd, fmax_autograd);
+    o::FMAX_OUT.register(Key::Autograd, fmax_out_autograd);
+    o::FMIN.register(Key::Autograd, fmin_autograd);
+    o::FMIN_OUT.register(Key::Autograd, fmin_out_autograd);
+    o::CLAMP.register(Key::Autograd, clamp_autograd);
+    o::CLAMP_.register(Key::Autograd, clamp_inplace_autograd);
+    o::CLAMP_OUT.register(Key::Autograd, clamp_out_autograd);
+    o::CLAMP_TENSOR.register(Key::Autograd, clamp_tensor_autograd);
+    o::CLAMP_TENSOR_.register(Key::Autograd, clamp_tensor_inplace_autograd);
+    o::CLAMP_TENSOR_OUT.register(Key::Autograd, clamp_tensor_out_autograd);
+    o::CLAMP_MIN.register(Key::Autograd, clamp_min_autograd);
+    o::CLAMP_MIN_.register(Key::Autograd, clamp_min_inplace_autograd);
+    o::CLAMP_MIN_OUT.register(Key::Autograd, clamp_min_out_autograd);
+    o::CLAMP_MIN_TENSOR.register(Key::Autograd, clamp_min_tensor_autograd);
+    o::CLAMP_MIN_TENSOR_.register(Key::Autograd, clamp_min_tensor_inplace_autograd);
+    o::CLAMP_MIN_TENSOR_OUT.register(Key::Autograd, clamp_min_tensor_out_autograd);
+    o::CLAMP_MAX.register(Key::Autograd, clamp_max_autograd);
+    o::CLAMP_MAX_.register(Key::Autograd, clamp_max_inplace_autograd);
+    o::CLAMP_MAX_OUT.register(Key::Autograd, clamp_max_out_autograd);
+    o::CLAMP_MAX_TENSOR.register(Key::Autograd, clamp_max_tensor_autograd);
+    o::CLAMP_MAX_TENSOR_.register(Key::Autograd, clamp_max_tensor_inplace_autograd);
+    o::CLAMP_MAX_TENSOR_OUT.register(Key::Autograd, clamp_max_tensor_out_autograd);
+    o::LERP_TENSOR.register(Key::Autograd, lerp_tensor_autograd);
+    o::LERP_TENSOR_.register(Key::Autograd, lerp_tensor_inplace_autograd);
+    o::LERP_TENSOR_OUT.register(Key::Autograd, lerp_tensor_out_autograd);
+    o::LERP.register(Key::Autograd, lerp_autograd);
+    o::LERP_.register(Key::Autograd, lerp_inplace_autograd);
+    o::LERP_OUT.register(Key::Autograd, lerp_out_autograd);
+    o::ADDCMUL.register(Key::Autograd, addcmul_autograd);
+    o::ADDCMUL_.register(Key::Autograd, addcmul_inplace_autograd);
+    o::ADDCMUL_OUT.register(Key::Autograd, addcmul_out_autograd);
+    o::ADDCDIV.register(Key::Autograd, addcdiv_autograd);
+    o::ADDCDIV_.register(Key::Autograd, addcdiv_inplace_autograd);
+    o::ADDCDIV_OUT.register(Key::Autograd, addcdiv_out_autograd);
     o::WHERE.register(Key::Autograd, where_autograd);
     o::WHERE_OUT.register(Key::Autograd, where_out_autograd);
+    o::ATAN2.register(Key::Autograd, atan2_autograd);
+    o::ATAN2_.register(Key::Autograd, atan2_inplace_autograd);
+    o::ATAN2_OUT.register(Key::Autograd, atan2_out_autograd);
+    o::HYPOT.register(Key::Autograd, hypot_autograd);
+    o::HYPOT_.register(Key::Autograd, hypot_inplace_autograd);
+    o::HYPOT_OUT.register(Key::Autograd, hypot_out_autograd);
+    o::COPYSIGN.register(Key::Autograd, copysign_autograd);
+    o::COPYSIGN_.register(Key::Autograd, copysign_inplace_autograd);
+    o::COPYSIGN_OUT.register(Key::Autograd, copysign_out_autograd);
+    o::NEXTAFTER_.register(Key::Autograd, nextafter_inplace_autograd);
+    o::NEXTAFTER_OUT.register(Key::Autograd, nextafter_out_autograd);
+    o::HEAVISIDE_.register(Key::Autograd, heaviside_inplace_autograd);
+    o::HEAVISIDE_OUT.register(Key::Autograd, heaviside_out_autograd);
+    o::LOGADDEXP.register(Key::Autograd, logaddexp_autograd);
+    o::LOGADDEXP_OUT.register(Key::Autograd, logaddexp_out_autograd);
+    o::LOGADDEXP2.register(Key::Autograd, logaddexp2_autograd);
+    o::LOGADDEXP2_OUT.register(Key::Autograd, logaddexp2_out_autograd);
+    o::XLOGY.register(Key::Autograd, xlogy_autograd);
+    o::XLOGY_.register(Key::Autograd, xlogy_inplace_autograd);
+    o::SOFTPLUS.register(Key::Autograd, softplus_autograd);
+    o::SOFTPLUS_OUT.register(Key::Autograd, softplus_out_autograd);
 }
 
 /// Node of `add.Tensor`.
@@ -179,6 +243,42 @@ fn sub_out_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Ten
     rt::check_out("sub", &[self_, other], &[&*out])?;
     rt::below(|| ops::sub_out(self_, other, alpha, out))
 }
+/// Node of `rsub.Tensor`.
+pub struct RsubBackward {
+    alpha: Scalar,
+}
+impl Backward for RsubBackward {
+    const NAME: &'static str = "RsubBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let alpha = self.alpha;
+        let g0 = if cx.need(0) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
+        let g1 = if cx.need(1) { Some(grad.clone()) } else { None };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+}
+fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::rsub(self_, other, alpha))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = RsubBackward { alpha };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| mul_scalar(grad, -alpha.conj()))?,
+                rt::elementwise_jvp(t1, |grad| Ok(grad.clone()))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 /// Node of `mul.Tensor`.
 pub struct MulBackward {
     other: Saved,
@@ -355,184 +455,1541 @@ fn div_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
     rt::check_out("div", &[self_, other], &[&*out])?;
     rt::below(|| ops::div_out(self_, other, out))
 }
-/// Node of `neg`.
-pub struct NegBackward;
-impl Backward for NegBackward {
-    const NAME: &'static str = "NegBackward0";
+/// Node of `div.Tensor_mode`.
+pub struct DivModeBackward {
+    other: Saved,
+    rounding_mode: Option<String>,
+    self_: Saved,
+}
+impl Backward for DivModeBackward {
+    const NAME: &'static str = "DivModeBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(neg(grad)?);
-        Ok(Grads::from_iter([g0]))
-    }
-}
-fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
-    let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::neg(self_))?;
-    if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = NegBackward;
-        rt::record(&out, edges, body);
-    }
-    if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(grad))?])
-        })?;
-        rt::set_tangent(&out, t)?;
-    }
-    Ok(out)
-}
-
-fn neg_inplace_autograd(self_: &Tensor) -> Result<()> {
-    let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
-        Some(edges)
-    } else {
-        None
-    };
-    rt::below(|| ops::neg_(self_))?;
-    if let Some(edges) = before {
-        let body = NegBackward;
-        rt::rebase(self_, edges, body)?;
-    }
-    if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(grad))?])
-        })?;
-        rt::set_tangent_inplace(self_, t)?;
-    }
-    Ok(())
-}
-
-fn neg_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("neg", &[self_], &[&*out])?;
-    rt::below(|| ops::neg_out(self_, out))
-}
-/// Node of `exp`.
-pub struct ExpBackward {
-    result: Saved,
-}
-impl Backward for ExpBackward {
-    const NAME: &'static str = "ExpBackward0";
-    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let g0 = Some(mul(grad, &conj(result)?)?);
-        Ok(Grads::from_iter([g0]))
+        let rounding_mode = self.rounding_mode.as_deref();
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            Some(div_mode_self(grad, other, rounding_mode)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(div_mode_other(grad, self_, other, rounding_mode)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
     }
     fn release(&self) {
-        self.result.release();
+        self.other.release();
+        self.self_.release();
     }
 }
-fn exp_autograd(self_: &Tensor) -> Result<Tensor> {
-    let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::exp(self_))?;
+fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = ExpBackward { result: Saved::output(&out, 0) };
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = DivModeBackward {
+            other: Saved::input(other),
+            rounding_mode: rounding_mode.map(str::to_string),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
         rt::record(&out, edges, body);
     }
-    if rt::dual_active() && rt::any_tangent(&[self_]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &conj(result)?))?])
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| div_mode_self(grad, other, rounding_mode))?,
+                rt::elementwise_jvp(t1, |grad| div_mode_other(grad, self_, other, rounding_mode))?,
+            ])
         })?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
 
-fn exp_inplace_autograd(self_: &Tensor) -> Result<()> {
-    let rec = rt::recording(&[self_]);
+fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
-        Some(edges)
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input(other);
+        let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        Some((edges, s_other, s_self_))
     } else {
         None
     };
-    rt::below(|| ops::exp_(self_))?;
-    if let Some(edges) = before {
-        let body = ExpBackward { result: Saved::output(self_, 0) };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::div_mode_(self_, other, rounding_mode))?;
+    if let Some((edges, s_other, s_self_)) = before {
+        let body = DivModeBackward {
+            other: s_other,
+            rounding_mode: rounding_mode.map(str::to_string),
+            self_: s_self_,
+        };
         rt::rebase(self_, edges, body)?;
     }
-    if rt::dual_active() && rt::any_tangent(&[self_]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &conj(result)?))?])
+            let t1 = rt::tangent(other);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| div_mode_self(grad, other, rounding_mode))?,
+                rt::elementwise_jvp(t1, |grad| div_mode_other(grad, self_, other, rounding_mode))?,
+            ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
 
-fn exp_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("exp", &[self_], &[&*out])?;
-    rt::below(|| ops::exp_out(self_, out))
+fn div_mode_out_autograd(
+    self_: &Tensor,
+    other: &Tensor,
+    rounding_mode: Option<&str>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("div", &[self_, other], &[&*out])?;
+    rt::below(|| ops::div_mode_out(self_, other, rounding_mode, out))
 }
-/// Node of `softplus`.
-pub struct SoftplusBackward {
-    beta: Scalar,
+fn floor_divide_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    if rec {
+        rt::check_inplace(self_)?;
+    }
+    rt::below(|| ops::floor_divide_(self_, other))?;
+    if rec {
+        rt::rebase_none(self_, "floor_divide_")?;
+    }
+    Ok(())
+}
+fn floor_divide_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("floor_divide", &[self_, other], &[&*out])?;
+    rt::below(|| ops::floor_divide_out(self_, other, out))
+}
+/// Node of `remainder.Tensor`.
+pub struct RemainderBackward {
+    other: Saved,
     self_: Saved,
-    threshold: Scalar,
 }
-impl Backward for SoftplusBackward {
-    const NAME: &'static str = "SoftplusBackward0";
+impl Backward for RemainderBackward {
+    const NAME: &'static str = "RemainderBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let beta = self.beta;
-        let threshold = self.threshold;
+        let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::remainder(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = RemainderBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| {
+                    neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)
+                })?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input_if(edges.wants(1), other);
+        let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        Some((edges, s_other, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::remainder_(self_, other))?;
+    if let Some((edges, s_other, s_self_)) = before {
+        let body = RemainderBackward { other: s_other, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| {
+                    neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)
+                })?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn remainder_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("remainder", &[self_, other], &[&*out])?;
+    rt::below(|| ops::remainder_out(self_, other, out))
+}
+/// Node of `fmod.Tensor`.
+pub struct FmodBackward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for FmodBackward {
+    const NAME: &'static str = "FmodBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::fmod(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = FmodBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| {
+                    neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)
+                })?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input_if(edges.wants(1), other);
+        let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        Some((edges, s_other, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::fmod_(self_, other))?;
+    if let Some((edges, s_other, s_self_)) = before {
+        let body = FmodBackward { other: s_other, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| {
+                    neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)
+                })?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn fmod_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("fmod", &[self_, other], &[&*out])?;
+    rt::below(|| ops::fmod_out(self_, other, out))
+}
+/// Node of `pow.Tensor_Tensor`.
+pub struct PowBackward {
+    exponent: Saved,
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for PowBackward {
+    const NAME: &'static str = "PowBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let exponent = &self.exponent.unpack(cx, "exponent")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(pow_self(grad, self_, exponent)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let exponent = &self.exponent.unpack(cx, "exponent")?;
+            let result = &self.result.unpack(cx, "result")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(pow_exponent(grad, self_, exponent, result)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.exponent.release();
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, exponent]);
+    let out = rt::below(|| ops::pow(self_, exponent))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(exponent);
+        let body = PowBackward {
+            exponent: Saved::input(exponent),
+            result: Saved::output(&out, 0),
+            self_: Saved::input(self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(exponent);
+            let result = &out;
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| pow_self(grad, self_, exponent))?,
+                rt::elementwise_jvp(t1, |grad| pow_exponent(grad, self_, exponent, result))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, exponent]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(exponent);
+        let s_exponent = Saved::input(exponent);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_exponent, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::pow_(self_, exponent))?;
+    if let Some((edges, s_exponent, s_self_)) = before {
+        let body = PowBackward { exponent: s_exponent, result: Saved::output(self_, 0), self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(exponent);
+            let self_ = old.as_ref().unwrap_or(self_);
+            let result = self_;
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| pow_self(grad, self_, exponent))?,
+                rt::elementwise_jvp(t1, |grad| pow_exponent(grad, self_, exponent, result))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn pow_out_autograd(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("pow", &[self_, exponent], &[&*out])?;
+    rt::below(|| ops::pow_out(self_, exponent, out))
+}
+/// Node of `maximum`.
+pub struct MaximumBackward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for MaximumBackward {
+    const NAME: &'static str = "MaximumBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(extreme_self(grad, self_, other, true)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(extreme_other(grad, self_, other, true)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::maximum(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = MaximumBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, other, true))?,
+                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, other, true))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn maximum_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("maximum", &[self_, other], &[&*out])?;
+    rt::below(|| ops::maximum_out(self_, other, out))
+}
+/// Node of `minimum`.
+pub struct MinimumBackward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for MinimumBackward {
+    const NAME: &'static str = "MinimumBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(extreme_self(grad, self_, other, false)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(extreme_other(grad, self_, other, false)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::minimum(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = MinimumBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, other, false))?,
+                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, other, false))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn minimum_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("minimum", &[self_, other], &[&*out])?;
+    rt::below(|| ops::minimum_out(self_, other, out))
+}
+/// Node of `fmax`.
+pub struct FmaxBackward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for FmaxBackward {
+    const NAME: &'static str = "FmaxBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(fextreme(grad, self_, other, true, false)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(fextreme(grad, self_, other, true, true)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::fmax(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = FmaxBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| fextreme(grad, self_, other, true, false))?,
+                rt::elementwise_jvp(t1, |grad| fextreme(grad, self_, other, true, true))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn fmax_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("fmax", &[self_, other], &[&*out])?;
+    rt::below(|| ops::fmax_out(self_, other, out))
+}
+/// Node of `fmin`.
+pub struct FminBackward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for FminBackward {
+    const NAME: &'static str = "FminBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(fextreme(grad, self_, other, false, false)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(fextreme(grad, self_, other, false, true)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::fmin(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = FminBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| fextreme(grad, self_, other, false, false))?,
+                rt::elementwise_jvp(t1, |grad| fextreme(grad, self_, other, false, true))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn fmin_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("fmin", &[self_, other], &[&*out])?;
+    rt::below(|| ops::fmin_out(self_, other, out))
+}
+/// Node of `clamp`.
+pub struct ClampBackward {
+    max: Option<Scalar>,
+    min: Option<Scalar>,
+    self_: Saved,
+}
+impl Backward for ClampBackward {
+    const NAME: &'static str = "ClampBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let max = self.max;
+        let min = self.min;
         let self_ = &self.self_.unpack(cx, "self")?;
-        let g0 = Some(softplus_backward(grad, self_, beta, threshold)?);
+        let g0 = Some(clamp_self(grad, self_, min, max)?);
         Ok(Grads::from_iter([g0]))
     }
     fn release(&self) {
         self.self_.release();
     }
 }
-fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::softplus(self_, beta, threshold))?;
+    let out = rt::below(|| ops::clamp(self_, min, max))?;
     if rec {
         let edges = Edges::new().tensor(self_);
-        let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
+        let body = ClampBackward { max, min, self_: Saved::input(self_) };
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                softplus_backward(grad, self_, beta, threshold)
-            })?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
         })?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
 
-fn softplus_out_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
-    rt::check_out("softplus", &[self_], &[&*out])?;
-    rt::below(|| ops::softplus_out(self_, beta, threshold, out))
-}
-fn eq_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let rec = rt::recording(&[self_, other]);
-    if rec {
+fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
         rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::clamp_(self_, min, max))?;
+    if let Some((edges, s_self_)) = before {
+        let body = ClampBackward { max, min, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
     }
-    rt::below(|| ops::eq_(self_, other))?;
-    if rec {
-        rt::rebase_none(self_, "eq_")?;
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
-fn eq_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("eq", &[self_, other], &[&*out])?;
-    rt::below(|| ops::eq_out(self_, other, out))
+
+fn clamp_out_autograd(
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("clamp", &[self_], &[&*out])?;
+    rt::below(|| ops::clamp_out(self_, min, max, out))
+}
+/// Node of `clamp.Tensor`.
+pub struct ClampTensorBackward {
+    max: SavedOpt,
+    min: SavedOpt,
+    self_: Saved,
+}
+impl Backward for ClampTensorBackward {
+    const NAME: &'static str = "ClampTensorBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let max = self.max.unpack(cx, "max")?;
+            let max = max.as_ref();
+            let min = self.min.unpack(cx, "min")?;
+            let min = min.as_ref();
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(clamp_tensor_self(grad, self_, min, max)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let max = self.max.unpack(cx, "max")?;
+            let max = max.as_ref();
+            let min = self.min.unpack(cx, "min")?;
+            let min = min.as_ref();
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(clamp_tensor_min(grad, self_, min, max)?)
+        } else {
+            None
+        };
+        let g2 = if cx.need(2) {
+            let max = self.max.unpack(cx, "max")?;
+            let max = max.as_ref();
+            let min = self.min.unpack(cx, "min")?;
+            let min = min.as_ref();
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(clamp_tensor_max(grad, self_, min, max)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+    fn release(&self) {
+        self.max.release();
+        self.min.release();
+        self.self_.release();
+    }
+}
+fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
+    let out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).opt(min).opt(max);
+        let body = ClampTensorBackward {
+            max: SavedOpt::input(max),
+            min: SavedOpt::input(min),
+            self_: Saved::input(self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(self_);
+            v.extend(min);
+            v.extend(max);
+            v
+        })
+    {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = min.and_then(rt::tangent);
+            let t2 = max.and_then(rt::tangent);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| clamp_tensor_self(grad, self_, min, max))?,
+                rt::elementwise_jvp(t1, |grad| clamp_tensor_min(grad, self_, min, max))?,
+                rt::elementwise_jvp(t2, |grad| clamp_tensor_max(grad, self_, min, max))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn clamp_tensor_inplace_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).opt(min).opt(max);
+        let s_max = SavedOpt::input(max);
+        let s_min = SavedOpt::input(min);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_max, s_min, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::clamp_tensor_(self_, min, max))?;
+    if let Some((edges, s_max, s_min, s_self_)) = before {
+        let body = ClampTensorBackward { max: s_max, min: s_min, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(self_);
+            v.extend(min);
+            v.extend(max);
+            v
+        })
+    {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = min.and_then(rt::tangent);
+            let t2 = max.and_then(rt::tangent);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| clamp_tensor_self(grad, self_, min, max))?,
+                rt::elementwise_jvp(t1, |grad| clamp_tensor_min(grad, self_, min, max))?,
+                rt::elementwise_jvp(t2, |grad| clamp_tensor_max(grad, self_, min, max))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn clamp_tensor_out_autograd(
+    self_: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out(
+        "clamp",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(self_);
+            v.extend(min);
+            v.extend(max);
+            v
+        },
+        &[&*out],
+    )?;
+    rt::below(|| ops::clamp_tensor_out(self_, min, max, out))
+}
+/// Node of `clamp_min`.
+pub struct ClampMinBackward {
+    min: Scalar,
+    self_: Saved,
+}
+impl Backward for ClampMinBackward {
+    const NAME: &'static str = "ClampMinBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let min = self.min;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(masked(&ops::ge(self_, &number(min)?)?, grad)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::clamp_min(self_, min))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = ClampMinBackward { min, self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::ge(self_, &number(min)?)?, grad))?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::clamp_min_(self_, min))?;
+    if let Some((edges, s_self_)) = before {
+        let body = ClampMinBackward { min, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::ge(self_, &number(min)?)?, grad))?])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn clamp_min_out_autograd(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    rt::check_out("clamp_min", &[self_], &[&*out])?;
+    rt::below(|| ops::clamp_min_out(self_, min, out))
+}
+/// Node of `clamp_min.Tensor`.
+pub struct ClampMinTensorBackward {
+    min: Saved,
+    self_: Saved,
+}
+impl Backward for ClampMinTensorBackward {
+    const NAME: &'static str = "ClampMinTensorBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let min = &self.min.unpack(cx, "min")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(masked(&ops::ge(self_, min)?, grad)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let min = &self.min.unpack(cx, "min")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(masked(&ops::lt(self_, min)?, grad)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.min.release();
+        self.self_.release();
+    }
+}
+fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, min]);
+    let out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(min);
+        let body = ClampMinTensorBackward { min: Saved::input(min), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, min]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(min);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| masked(&ops::ge(self_, min)?, grad))?,
+                rt::elementwise_jvp(t1, |grad| masked(&ops::lt(self_, min)?, grad))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, min]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(min);
+        let s_min = Saved::input(min);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_min, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::clamp_min_tensor_(self_, min))?;
+    if let Some((edges, s_min, s_self_)) = before {
+        let body = ClampMinTensorBackward { min: s_min, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, min]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(min);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| masked(&ops::ge(self_, min)?, grad))?,
+                rt::elementwise_jvp(t1, |grad| masked(&ops::lt(self_, min)?, grad))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn clamp_min_tensor_out_autograd(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("clamp_min", &[self_, min], &[&*out])?;
+    rt::below(|| ops::clamp_min_tensor_out(self_, min, out))
+}
+/// Node of `clamp_max`.
+pub struct ClampMaxBackward {
+    max: Scalar,
+    self_: Saved,
+}
+impl Backward for ClampMaxBackward {
+    const NAME: &'static str = "ClampMaxBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let max = self.max;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(masked(&ops::le(self_, &number(max)?)?, grad)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::clamp_max(self_, max))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = ClampMaxBackward { max, self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::le(self_, &number(max)?)?, grad))?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::clamp_max_(self_, max))?;
+    if let Some((edges, s_self_)) = before {
+        let body = ClampMaxBackward { max, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::le(self_, &number(max)?)?, grad))?])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn clamp_max_out_autograd(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    rt::check_out("clamp_max", &[self_], &[&*out])?;
+    rt::below(|| ops::clamp_max_out(self_, max, out))
+}
+/// Node of `clamp_max.Tensor`.
+pub struct ClampMaxTensorBackward {
+    max: Saved,
+    self_: Saved,
+}
+impl Backward for ClampMaxTensorBackward {
+    const NAME: &'static str = "ClampMaxTensorBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let max = &self.max.unpack(cx, "max")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(masked(&ops::le(self_, max)?, grad)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let max = &self.max.unpack(cx, "max")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(masked(&ops::gt(self_, max)?, grad)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.max.release();
+        self.self_.release();
+    }
+}
+fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, max]);
+    let out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(max);
+        let body = ClampMaxTensorBackward { max: Saved::input(max), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, max]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(max);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| masked(&ops::le(self_, max)?, grad))?,
+                rt::elementwise_jvp(t1, |grad| masked(&ops::gt(self_, max)?, grad))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, max]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(max);
+        let s_max = Saved::input(max);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_max, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::clamp_max_tensor_(self_, max))?;
+    if let Some((edges, s_max, s_self_)) = before {
+        let body = ClampMaxTensorBackward { max: s_max, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, max]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(max);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| masked(&ops::le(self_, max)?, grad))?,
+                rt::elementwise_jvp(t1, |grad| masked(&ops::gt(self_, max)?, grad))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn clamp_max_tensor_out_autograd(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("clamp_max", &[self_, max], &[&*out])?;
+    rt::below(|| ops::clamp_max_tensor_out(self_, max, out))
+}
+/// Node of `lerp.Tensor`.
+pub struct LerpTensorBackward {
+    end: Saved,
+    self_: Saved,
+    weight: Saved,
+}
+impl Backward for LerpTensorBackward {
+    const NAME: &'static str = "LerpTensorBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let weight = &self.weight.unpack(cx, "weight")?;
+            Some(chain(grad, scalar_sub(1, weight))?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let weight = &self.weight.unpack(cx, "weight")?;
+            Some(chain(grad, Ok(weight.clone()))?)
+        } else {
+            None
+        };
+        let g2 = if cx.need(2) {
+            let end = &self.end.unpack(cx, "end")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(chain(grad, sub(end, self_))?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+    fn release(&self) {
+        self.end.release();
+        self.self_.release();
+        self.weight.release();
+    }
+}
+fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, end, weight]);
+    let out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
+        let body = LerpTensorBackward {
+            end: Saved::input_if(edges.wants(2), end),
+            self_: Saved::input_if(edges.wants(2), self_),
+            weight: Saved::input_if(edges.wants(0) || edges.wants(1), weight),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(end);
+            let t2 = rt::tangent(weight);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| chain(grad, scalar_sub(1, weight)))?,
+                rt::elementwise_jvp(t1, |grad| chain(grad, Ok(weight.clone())))?,
+                rt::elementwise_jvp(t2, |grad| chain(grad, sub(end, self_)))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, end, weight]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
+        let s_end = Saved::input_if(edges.wants(2), end);
+        let s_self_ = Saved::copy_of_if(edges.wants(2), self_)?;
+        let s_weight = Saved::input_if(edges.wants(0) || edges.wants(1), weight);
+        Some((edges, s_end, s_self_, s_weight))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::lerp_tensor_(self_, end, weight))?;
+    if let Some((edges, s_end, s_self_, s_weight)) = before {
+        let body = LerpTensorBackward { end: s_end, self_: s_self_, weight: s_weight };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(end);
+            let t2 = rt::tangent(weight);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| chain(grad, scalar_sub(1, weight)))?,
+                rt::elementwise_jvp(t1, |grad| chain(grad, Ok(weight.clone())))?,
+                rt::elementwise_jvp(t2, |grad| chain(grad, sub(end, self_)))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn lerp_tensor_out_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("lerp", &[self_, end, weight], &[&*out])?;
+    rt::below(|| ops::lerp_tensor_out(self_, end, weight, out))
+}
+/// Node of `lerp.Scalar`.
+pub struct LerpBackward {
+    weight: Scalar,
+}
+impl Backward for LerpBackward {
+    const NAME: &'static str = "LerpBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let weight = self.weight;
+        let g0 = if cx.need(0) { Some(lerp_self(grad, weight)?) } else { None };
+        let g1 = if cx.need(1) { Some(mul_scalar(grad, weight.conj())?) } else { None };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+}
+fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, end]);
+    let out = rt::below(|| ops::lerp(self_, end, weight))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(end);
+        let body = LerpBackward { weight };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, end]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(end);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| lerp_self(grad, weight))?,
+                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, weight.conj()))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn lerp_inplace_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
+    let rec = rt::recording(&[self_, end]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(end);
+        Some(edges)
+    } else {
+        None
+    };
+    rt::below(|| ops::lerp_(self_, end, weight))?;
+    if let Some(edges) = before {
+        let body = LerpBackward { weight };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, end]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(end);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| lerp_self(grad, weight))?,
+                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, weight.conj()))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn lerp_out_autograd(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
+    rt::check_out("lerp", &[self_, end], &[&*out])?;
+    rt::below(|| ops::lerp_out(self_, end, weight, out))
+}
+/// Node of `addcmul`.
+pub struct AddcmulBackward {
+    tensor1: Saved,
+    tensor2: Saved,
+    value: Scalar,
+}
+impl Backward for AddcmulBackward {
+    const NAME: &'static str = "AddcmulBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let value = self.value;
+        let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
+        let g1 = if cx.need(1) {
+            let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
+            Some(chain(grad, mul_scalar(tensor2, value))?)
+        } else {
+            None
+        };
+        let g2 = if cx.need(2) {
+            let tensor1 = &self.tensor1.unpack(cx, "tensor1")?;
+            Some(chain(grad, mul_scalar(tensor1, value))?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+    fn release(&self) {
+        self.tensor1.release();
+        self.tensor2.release();
+    }
+}
+fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, tensor1, tensor2]);
+    let out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let body = AddcmulBackward {
+            tensor1: Saved::input_if(edges.wants(2), tensor1),
+            tensor2: Saved::input_if(edges.wants(1), tensor2),
+            value,
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(tensor1);
+            let t2 = rt::tangent(tensor2);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| chain(grad, mul_scalar(tensor2, value)))?,
+                rt::elementwise_jvp(t2, |grad| chain(grad, mul_scalar(tensor1, value)))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn addcmul_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    let rec = rt::recording(&[self_, tensor1, tensor2]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
+        let s_tensor2 = Saved::input_if(edges.wants(1), tensor2);
+        Some((edges, s_tensor1, s_tensor2))
+    } else {
+        None
+    };
+    rt::below(|| ops::addcmul_(self_, tensor1, tensor2, value))?;
+    if let Some((edges, s_tensor1, s_tensor2)) = before {
+        let body = AddcmulBackward { tensor1: s_tensor1, tensor2: s_tensor2, value };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(tensor1);
+            let t2 = rt::tangent(tensor2);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| chain(grad, mul_scalar(tensor2, value)))?,
+                rt::elementwise_jvp(t2, |grad| chain(grad, mul_scalar(tensor1, value)))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn addcmul_out_autograd(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("addcmul", &[self_, tensor1, tensor2], &[&*out])?;
+    rt::below(|| ops::addcmul_out(self_, tensor1, tensor2, value, out))
+}
+/// Node of `addcdiv`.
+pub struct AddcdivBackward {
+    tensor1: Saved,
+    tensor2: Saved,
+    value: Scalar,
+}
+impl Backward for AddcdivBackward {
+    const NAME: &'static str = "AddcdivBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let value = self.value;
+        let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
+        let g1 = if cx.need(1) {
+            let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
+            Some(chain(grad, scalar_div(value, tensor2))?)
+        } else {
+            None
+        };
+        let g2 = if cx.need(2) {
+            let tensor1 = &self.tensor1.unpack(cx, "tensor1")?;
+            let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
+            Some(neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+    fn release(&self) {
+        self.tensor1.release();
+        self.tensor2.release();
+    }
+}
+fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, tensor1, tensor2]);
+    let out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let body = AddcdivBackward {
+            tensor1: Saved::input_if(edges.wants(2), tensor1),
+            tensor2: Saved::input_if(edges.wants(1) || edges.wants(2), tensor2),
+            value,
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(tensor1);
+            let t2 = rt::tangent(tensor2);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| chain(grad, scalar_div(value, tensor2)))?,
+                rt::elementwise_jvp(t2, |grad| {
+                    neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)
+                })?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn addcdiv_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    let rec = rt::recording(&[self_, tensor1, tensor2]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
+        let s_tensor2 = Saved::input_if(edges.wants(1) || edges.wants(2), tensor2);
+        Some((edges, s_tensor1, s_tensor2))
+    } else {
+        None
+    };
+    rt::below(|| ops::addcdiv_(self_, tensor1, tensor2, value))?;
+    if let Some((edges, s_tensor1, s_tensor2)) = before {
+        let body = AddcdivBackward { tensor1: s_tensor1, tensor2: s_tensor2, value };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(tensor1);
+            let t2 = rt::tangent(tensor2);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+                rt::elementwise_jvp(t1, |grad| chain(grad, scalar_div(value, tensor2)))?,
+                rt::elementwise_jvp(t2, |grad| {
+                    neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)
+                })?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn addcdiv_out_autograd(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("addcdiv", &[self_, tensor1, tensor2], &[&*out])?;
+    rt::below(|| ops::addcdiv_out(self_, tensor1, tensor2, value, out))
 }
 /// Node of `where.self`.
 pub struct WhereBackward {
@@ -586,4 +2043,556 @@ fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<
 fn where_out_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("where", &[condition, self_, other], &[&*out])?;
     rt::below(|| ops::where_out(condition, self_, other, out))
+}
+/// Node of `atan2`.
+pub struct Atan2Backward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for Atan2Backward {
+    const NAME: &'static str = "Atan2Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(atan2_backward(grad, self_, other, true)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(atan2_backward(grad, self_, other, false)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::atan2(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = Atan2Backward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| atan2_backward(grad, self_, other, true))?,
+                rt::elementwise_jvp(t1, |grad| atan2_backward(grad, self_, other, false))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input(other);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_other, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::atan2_(self_, other))?;
+    if let Some((edges, s_other, s_self_)) = before {
+        let body = Atan2Backward { other: s_other, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| atan2_backward(grad, self_, other, true))?,
+                rt::elementwise_jvp(t1, |grad| atan2_backward(grad, self_, other, false))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn atan2_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("atan2", &[self_, other], &[&*out])?;
+    rt::below(|| ops::atan2_out(self_, other, out))
+}
+/// Node of `hypot`.
+pub struct HypotBackward {
+    other: Saved,
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for HypotBackward {
+    const NAME: &'static str = "HypotBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let result = &self.result.unpack(cx, "result")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(mul(grad, &div(self_, result)?)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let result = &self.result.unpack(cx, "result")?;
+            Some(mul(grad, &div(other, result)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::hypot(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = HypotBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            result: Saved::output(&out, 0),
+            self_: Saved::input_if(edges.wants(0), self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let result = &out;
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| mul(grad, &div(self_, result)?))?,
+                rt::elementwise_jvp(t1, |grad| mul(grad, &div(other, result)?))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input_if(edges.wants(1), other);
+        let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        Some((edges, s_other, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::hypot_(self_, other))?;
+    if let Some((edges, s_other, s_self_)) = before {
+        let body = HypotBackward { other: s_other, result: Saved::output(self_, 0), self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let self_ = old.as_ref().unwrap_or(self_);
+            let result = self_;
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| mul(grad, &div(self_, result)?))?,
+                rt::elementwise_jvp(t1, |grad| mul(grad, &div(other, result)?))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn hypot_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("hypot", &[self_, other], &[&*out])?;
+    rt::below(|| ops::hypot_out(self_, other, out))
+}
+/// Node of `copysign.Tensor`.
+pub struct CopysignBackward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for CopysignBackward {
+    const NAME: &'static str = "CopysignBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let result = &self.result.unpack(cx, "result")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(copysign_self(grad, self_, result)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::copysign(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = CopysignBackward {
+            result: Saved::output(&out, 0),
+            self_: Saved::input_if(edges.wants(0), self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let result = &out;
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| copysign_self(grad, self_, result))?,
+                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        Some((edges, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::copysign_(self_, other))?;
+    if let Some((edges, s_self_)) = before {
+        let body = CopysignBackward { result: Saved::output(self_, 0), self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let self_ = old.as_ref().unwrap_or(self_);
+            let result = self_;
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| copysign_self(grad, self_, result))?,
+                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn copysign_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("copysign", &[self_, other], &[&*out])?;
+    rt::below(|| ops::copysign_out(self_, other, out))
+}
+fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    if rec {
+        rt::check_inplace(self_)?;
+    }
+    rt::below(|| ops::nextafter_(self_, other))?;
+    if rec {
+        rt::rebase_none(self_, "nextafter_")?;
+    }
+    Ok(())
+}
+fn nextafter_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("nextafter", &[self_, other], &[&*out])?;
+    rt::below(|| ops::nextafter_out(self_, other, out))
+}
+fn heaviside_inplace_autograd(self_: &Tensor, values: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, values]);
+    if rec {
+        rt::check_inplace(self_)?;
+    }
+    rt::below(|| ops::heaviside_(self_, values))?;
+    if rec {
+        rt::rebase_none(self_, "heaviside_")?;
+    }
+    Ok(())
+}
+fn heaviside_out_autograd(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("heaviside", &[self_, values], &[&*out])?;
+    rt::below(|| ops::heaviside_out(self_, values, out))
+}
+/// Node of `logaddexp`.
+pub struct LogaddexpBackward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for LogaddexpBackward {
+    const NAME: &'static str = "LogaddexpBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(div(grad, &conj(&add_scalar(&exp(&sub(other, self_)?)?, 1)?)?)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(div(grad, &conj(&add_scalar(&exp(&sub(self_, other)?)?, 1)?)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::logaddexp(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = LogaddexpBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| {
+                    div(grad, &conj(&add_scalar(&exp(&sub(other, self_)?)?, 1)?)?)
+                })?,
+                rt::elementwise_jvp(t1, |grad| {
+                    div(grad, &conj(&add_scalar(&exp(&sub(self_, other)?)?, 1)?)?)
+                })?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn logaddexp_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("logaddexp", &[self_, other], &[&*out])?;
+    rt::below(|| ops::logaddexp_out(self_, other, out))
+}
+/// Node of `logaddexp2`.
+pub struct Logaddexp2Backward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for Logaddexp2Backward {
+    const NAME: &'static str = "Logaddexp2Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(div(grad, &conj(&add_scalar(&ops::exp2(&sub(other, self_)?)?, 1)?)?)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(div(grad, &conj(&add_scalar(&ops::exp2(&sub(self_, other)?)?, 1)?)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::logaddexp2(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = Logaddexp2Backward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| {
+                    div(grad, &conj(&add_scalar(&ops::exp2(&sub(other, self_)?)?, 1)?)?)
+                })?,
+                rt::elementwise_jvp(t1, |grad| {
+                    div(grad, &conj(&add_scalar(&ops::exp2(&sub(self_, other)?)?, 1)?)?)
+                })?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn logaddexp2_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("logaddexp2", &[self_, other], &[&*out])?;
+    rt::below(|| ops::logaddexp2_out(self_, other, out))
+}
+/// Node of `xlogy.Tensor`.
+pub struct XlogyBackward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for XlogyBackward {
+    const NAME: &'static str = "XlogyBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(xlogy_self(grad, self_, other)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(div(&mul(grad, self_)?, other)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::xlogy(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = XlogyBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| xlogy_self(grad, self_, other))?,
+                rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, other))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input(other);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_other, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::xlogy_(self_, other))?;
+    if let Some((edges, s_other, s_self_)) = before {
+        let body = XlogyBackward { other: s_other, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| xlogy_self(grad, self_, other))?,
+                rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, other))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+/// Node of `softplus`.
+pub struct SoftplusBackward {
+    beta: Scalar,
+    self_: Saved,
+    threshold: Scalar,
+}
+impl Backward for SoftplusBackward {
+    const NAME: &'static str = "SoftplusBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let beta = self.beta;
+        let threshold = self.threshold;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(softplus_backward(grad, self_, beta, threshold)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::softplus(self_, beta, threshold))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                softplus_backward(grad, self_, beta, threshold)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn softplus_out_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
+    rt::check_out("softplus", &[self_], &[&*out])?;
+    rt::below(|| ops::softplus_out(self_, beta, threshold, out))
 }

@@ -5,6 +5,62 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
+/// Absolute value; of a complex number its magnitude, real.
+#[doc(alias = "torch.abs")]
+#[track_caller]
+pub fn abs(input: &Tensor) -> Tensor {
+    expect(ops::abs(input))
+}
+
+/// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.abs")]
+#[track_caller]
+pub fn abs_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::abs_out(input, out));
+}
+
+/// Absolute value; of a complex number its magnitude, real.
+#[doc(alias = "torch.absolute")]
+#[track_caller]
+pub fn absolute(input: &Tensor) -> Tensor {
+    expect(ops::abs(input))
+}
+
+/// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.absolute")]
+#[track_caller]
+pub fn absolute_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::abs_out(input, out));
+}
+
+/// Arc cosine.
+#[doc(alias = "torch.acos")]
+#[track_caller]
+pub fn acos(input: &Tensor) -> Tensor {
+    expect(ops::acos(input))
+}
+
+/// Arc cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.acos")]
+#[track_caller]
+pub fn acos_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::acos_out(input, out));
+}
+
+/// Inverse hyperbolic cosine.
+#[doc(alias = "torch.acosh")]
+#[track_caller]
+pub fn acosh(input: &Tensor) -> Tensor {
+    expect(ops::acosh(input))
+}
+
+/// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.acosh")]
+#[track_caller]
+pub fn acosh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::acosh_out(input, out));
+}
+
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
@@ -45,6 +101,207 @@ pub fn add_out_with(input: &Tensor, other: impl Operand, o: AddOptions, out: &mu
 pub fn add_with(input: &Tensor, other: impl Operand, o: AddOptions) -> Tensor {
     let other = expect(other.operand());
     expect(ops::add(input, &other, o.alpha))
+}
+
+/// `self + value * tensor1 / tensor2`.
+#[doc(alias = "torch.addcdiv")]
+#[track_caller]
+pub fn addcdiv(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+    expect(ops::addcdiv(input, tensor1, tensor2, Scalar::Int(1)))
+}
+
+/// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addcdiv")]
+#[track_caller]
+pub fn addcdiv_out(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, out: &mut Tensor) {
+    expect(ops::addcdiv_out(input, tensor1, tensor2, Scalar::Int(1), out));
+}
+
+/// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addcdiv_out_with(
+    input: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    o: AddcdivOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::addcdiv_out(input, tensor1, tensor2, o.value, out));
+}
+
+/// `self + value * tensor1 / tensor2`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addcdiv_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> Tensor {
+    expect(ops::addcdiv(input, tensor1, tensor2, o.value))
+}
+
+/// `self + value * tensor1 * tensor2`.
+#[doc(alias = "torch.addcmul")]
+#[track_caller]
+pub fn addcmul(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+    expect(ops::addcmul(input, tensor1, tensor2, Scalar::Int(1)))
+}
+
+/// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addcmul")]
+#[track_caller]
+pub fn addcmul_out(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, out: &mut Tensor) {
+    expect(ops::addcmul_out(input, tensor1, tensor2, Scalar::Int(1), out));
+}
+
+/// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addcmul_out_with(
+    input: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    o: AddcmulOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::addcmul_out(input, tensor1, tensor2, o.value, out));
+}
+
+/// `self + value * tensor1 * tensor2`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addcmul_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> Tensor {
+    expect(ops::addcmul(input, tensor1, tensor2, o.value))
+}
+
+/// Whether all elements are close, by `isclose`.
+#[doc(alias = "torch.allclose")]
+#[track_caller]
+pub fn allclose(input: &Tensor, other: &Tensor) -> bool {
+    expect(ops::allclose(input, other, 1e-5, 1e-8, false))
+}
+
+/// Whether all elements are close, by `isclose`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn allclose_with(input: &Tensor, other: &Tensor, o: AllcloseOptions) -> bool {
+    expect(ops::allclose(input, other, o.rtol, o.atol, o.equal_nan))
+}
+
+/// Angle of a complex number; for real ones pi where negative, else 0.
+#[doc(alias = "torch.angle")]
+#[track_caller]
+pub fn angle(input: &Tensor) -> Tensor {
+    expect(ops::angle(input))
+}
+
+/// Angle of a complex number; for real ones pi where negative, else 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.angle")]
+#[track_caller]
+pub fn angle_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::angle_out(input, out));
+}
+
+/// Arc cosine.
+#[doc(alias = "torch.arccos")]
+#[track_caller]
+pub fn arccos(input: &Tensor) -> Tensor {
+    expect(ops::acos(input))
+}
+
+/// Arc cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arccos")]
+#[track_caller]
+pub fn arccos_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::acos_out(input, out));
+}
+
+/// Inverse hyperbolic cosine.
+#[doc(alias = "torch.arccosh")]
+#[track_caller]
+pub fn arccosh(input: &Tensor) -> Tensor {
+    expect(ops::acosh(input))
+}
+
+/// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arccosh")]
+#[track_caller]
+pub fn arccosh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::acosh_out(input, out));
+}
+
+/// Arc sine.
+#[doc(alias = "torch.arcsin")]
+#[track_caller]
+pub fn arcsin(input: &Tensor) -> Tensor {
+    expect(ops::asin(input))
+}
+
+/// Arc sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arcsin")]
+#[track_caller]
+pub fn arcsin_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::asin_out(input, out));
+}
+
+/// Inverse hyperbolic sine.
+#[doc(alias = "torch.arcsinh")]
+#[track_caller]
+pub fn arcsinh(input: &Tensor) -> Tensor {
+    expect(ops::asinh(input))
+}
+
+/// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arcsinh")]
+#[track_caller]
+pub fn arcsinh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::asinh_out(input, out));
+}
+
+/// Arc tangent.
+#[doc(alias = "torch.arctan")]
+#[track_caller]
+pub fn arctan(input: &Tensor) -> Tensor {
+    expect(ops::atan(input))
+}
+
+/// Angle of the point (`other`, `self`).
+#[doc(alias = "torch.arctan2")]
+#[track_caller]
+pub fn arctan2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::atan2(input, &other))
+}
+
+/// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arctan2")]
+#[track_caller]
+pub fn arctan2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::atan2_out(input, &other, out));
+}
+
+/// Arc tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arctan")]
+#[track_caller]
+pub fn arctan_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::atan_out(input, out));
+}
+
+/// Inverse hyperbolic tangent.
+#[doc(alias = "torch.arctanh")]
+#[track_caller]
+pub fn arctanh(input: &Tensor) -> Tensor {
+    expect(ops::atanh(input))
+}
+
+/// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arctanh")]
+#[track_caller]
+pub fn arctanh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::atanh_out(input, out));
 }
 
 /// Index of the largest element, in the flattened input or over a dimension.
@@ -111,11 +368,453 @@ pub fn as_strided_with(
     expect(ops::as_strided(input, &size.into_dims(), &stride.into_dims(), o.storage_offset))
 }
 
+/// Arc sine.
+#[doc(alias = "torch.asin")]
+#[track_caller]
+pub fn asin(input: &Tensor) -> Tensor {
+    expect(ops::asin(input))
+}
+
+/// Arc sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.asin")]
+#[track_caller]
+pub fn asin_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::asin_out(input, out));
+}
+
+/// Inverse hyperbolic sine.
+#[doc(alias = "torch.asinh")]
+#[track_caller]
+pub fn asinh(input: &Tensor) -> Tensor {
+    expect(ops::asinh(input))
+}
+
+/// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.asinh")]
+#[track_caller]
+pub fn asinh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::asinh_out(input, out));
+}
+
+/// Arc tangent.
+#[doc(alias = "torch.atan")]
+#[track_caller]
+pub fn atan(input: &Tensor) -> Tensor {
+    expect(ops::atan(input))
+}
+
+/// Angle of the point (`other`, `self`).
+#[doc(alias = "torch.atan2")]
+#[track_caller]
+pub fn atan2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::atan2(input, &other))
+}
+
+/// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan2")]
+#[track_caller]
+pub fn atan2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::atan2_out(input, &other, out));
+}
+
+/// Arc tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan")]
+#[track_caller]
+pub fn atan_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::atan_out(input, out));
+}
+
+/// Inverse hyperbolic tangent.
+#[doc(alias = "torch.atanh")]
+#[track_caller]
+pub fn atanh(input: &Tensor) -> Tensor {
+    expect(ops::atanh(input))
+}
+
+/// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atanh")]
+#[track_caller]
+pub fn atanh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::atanh_out(input, out));
+}
+
+/// Bits that both have; logical for bools.
+#[doc(alias = "torch.bitwise_and")]
+#[track_caller]
+pub fn bitwise_and(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_and(input, &other))
+}
+
+/// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_and")]
+#[track_caller]
+pub fn bitwise_and_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_and_out(input, &other, out));
+}
+
+/// Bits shifted to the left by `other`.
+#[doc(alias = "torch.bitwise_left_shift")]
+#[track_caller]
+pub fn bitwise_left_shift(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_left_shift(input, &other))
+}
+
+/// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_left_shift")]
+#[track_caller]
+pub fn bitwise_left_shift_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_left_shift_out(input, &other, out));
+}
+
+/// All bits flipped; logical for bools.
+#[doc(alias = "torch.bitwise_not")]
+#[track_caller]
+pub fn bitwise_not(input: &Tensor) -> Tensor {
+    expect(ops::bitwise_not(input))
+}
+
+/// All bits flipped; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_not")]
+#[track_caller]
+pub fn bitwise_not_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::bitwise_not_out(input, out));
+}
+
+/// Bits that either has; logical for bools.
+#[doc(alias = "torch.bitwise_or")]
+#[track_caller]
+pub fn bitwise_or(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_or(input, &other))
+}
+
+/// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_or")]
+#[track_caller]
+pub fn bitwise_or_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_or_out(input, &other, out));
+}
+
+/// Bits shifted to the right by `other`, keeping the sign.
+#[doc(alias = "torch.bitwise_right_shift")]
+#[track_caller]
+pub fn bitwise_right_shift(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_right_shift(input, &other))
+}
+
+/// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_right_shift")]
+#[track_caller]
+pub fn bitwise_right_shift_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_right_shift_out(input, &other, out));
+}
+
+/// Bits that exactly one has; logical for bools.
+#[doc(alias = "torch.bitwise_xor")]
+#[track_caller]
+pub fn bitwise_xor(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::bitwise_xor(input, &other))
+}
+
+/// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_xor")]
+#[track_caller]
+pub fn bitwise_xor_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::bitwise_xor_out(input, &other, out));
+}
+
+/// Rounds up.
+#[doc(alias = "torch.ceil")]
+#[track_caller]
+pub fn ceil(input: &Tensor) -> Tensor {
+    expect(ops::ceil(input))
+}
+
+/// Rounds up. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ceil")]
+#[track_caller]
+pub fn ceil_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::ceil_out(input, out));
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+#[doc(alias = "torch.clamp")]
+#[track_caller]
+pub fn clamp(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+    expect(ops::clamp(input, Some(min.into()), Some(max.into())))
+}
+
+/// `min(x, max)`.
+#[doc(alias = "torch.clamp_max")]
+#[track_caller]
+pub fn clamp_max(input: &Tensor, max: impl Into<Scalar>) -> Tensor {
+    expect(ops::clamp_max(input, max.into()))
+}
+
+/// `min(x, max)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+#[track_caller]
+pub fn clamp_max_out(input: &Tensor, max: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::clamp_max_out(input, max.into(), out));
+}
+
+/// `min(x, max)` with a tensor as bound.
+#[doc(alias = "torch.clamp_max")]
+#[track_caller]
+pub fn clamp_max_tensor(input: &Tensor, max: &Tensor) -> Tensor {
+    expect(ops::clamp_max_tensor(input, max))
+}
+
+/// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+#[track_caller]
+pub fn clamp_max_tensor_out(input: &Tensor, max: &Tensor, out: &mut Tensor) {
+    expect(ops::clamp_max_tensor_out(input, max, out));
+}
+
+/// `max(x, min)`.
+#[doc(alias = "torch.clamp_min")]
+#[track_caller]
+pub fn clamp_min(input: &Tensor, min: impl Into<Scalar>) -> Tensor {
+    expect(ops::clamp_min(input, min.into()))
+}
+
+/// `max(x, min)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+#[track_caller]
+pub fn clamp_min_out(input: &Tensor, min: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::clamp_min_out(input, min.into(), out));
+}
+
+/// `max(x, min)` with a tensor as bound.
+#[doc(alias = "torch.clamp_min")]
+#[track_caller]
+pub fn clamp_min_tensor(input: &Tensor, min: &Tensor) -> Tensor {
+    expect(ops::clamp_min_tensor(input, min))
+}
+
+/// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+#[track_caller]
+pub fn clamp_min_tensor_out(input: &Tensor, min: &Tensor, out: &mut Tensor) {
+    expect(ops::clamp_min_tensor_out(input, min, out));
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp")]
+#[track_caller]
+pub fn clamp_out(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::clamp_out(input, Some(min.into()), Some(max.into()), out));
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clamp_out_with(input: &Tensor, o: ClampOptions, out: &mut Tensor) {
+    expect(ops::clamp_out(input, o.min, o.max, out));
+}
+
+/// As `clamp` with tensors as bounds.
+#[doc(alias = "torch.clamp")]
+#[track_caller]
+pub fn clamp_tensor(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+    expect(ops::clamp_tensor(input, min, max))
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp")]
+#[track_caller]
+pub fn clamp_tensor_out(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>, out: &mut Tensor) {
+    expect(ops::clamp_tensor_out(input, min, max, out));
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clamp_tensor_out_with(input: &Tensor, o: ClampTensorOptions, out: &mut Tensor) {
+    expect(ops::clamp_tensor_out(input, o.min.as_ref(), o.max.as_ref(), out));
+}
+
+/// As `clamp` with tensors as bounds.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clamp_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
+    expect(ops::clamp_tensor(input, o.min.as_ref(), o.max.as_ref()))
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clamp_with(input: &Tensor, o: ClampOptions) -> Tensor {
+    expect(ops::clamp(input, o.min, o.max))
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+#[doc(alias = "torch.clip")]
+#[track_caller]
+pub fn clip(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+    expect(ops::clamp(input, Some(min.into()), Some(max.into())))
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clip")]
+#[track_caller]
+pub fn clip_out(input: &Tensor, min: impl Into<Scalar>, max: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::clamp_out(input, Some(min.into()), Some(max.into()), out));
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clip_out_with(input: &Tensor, o: ClampOptions, out: &mut Tensor) {
+    expect(ops::clamp_out(input, o.min, o.max, out));
+}
+
+/// As `clamp` with tensors as bounds.
+#[doc(alias = "torch.clip")]
+#[track_caller]
+pub fn clip_tensor(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+    expect(ops::clamp_tensor(input, min, max))
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clip")]
+#[track_caller]
+pub fn clip_tensor_out(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>, out: &mut Tensor) {
+    expect(ops::clamp_tensor_out(input, min, max, out));
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clip_tensor_out_with(input: &Tensor, o: ClampTensorOptions, out: &mut Tensor) {
+    expect(ops::clamp_tensor_out(input, o.min.as_ref(), o.max.as_ref(), out));
+}
+
+/// As `clamp` with tensors as bounds.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clip_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
+    expect(ops::clamp_tensor(input, o.min.as_ref(), o.max.as_ref()))
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn clip_with(input: &Tensor, o: ClampOptions) -> Tensor {
+    expect(ops::clamp(input, o.min, o.max))
+}
+
+/// A complex tensor of its real and imaginary parts.
+#[doc(alias = "torch.complex")]
+#[track_caller]
+pub fn complex(real: &Tensor, imag: &Tensor) -> Tensor {
+    expect(ops::complex(real, imag))
+}
+
+/// A complex tensor of its real and imaginary parts. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.complex")]
+#[track_caller]
+pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) {
+    expect(ops::complex_out(real, imag, out));
+}
+
 /// The complex conjugate, as a lazy view; a real tensor is itself.
 #[doc(alias = "torch.conj")]
 #[track_caller]
 pub fn conj(input: &Tensor) -> Tensor {
     expect(ops::conj(input))
+}
+
+/// Complex conjugate, computed at once; real tensors give copies.
+#[doc(alias = "torch.conj_physical")]
+#[track_caller]
+pub fn conj_physical(input: &Tensor) -> Tensor {
+    expect(ops::conj_physical(input))
+}
+
+/// Complex conjugate, computed at once; real tensors give copies. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.conj_physical")]
+#[track_caller]
+pub fn conj_physical_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::conj_physical_out(input, out));
+}
+
+/// Magnitude of the input, sign of `other`.
+#[doc(alias = "torch.copysign")]
+#[track_caller]
+pub fn copysign(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::copysign(input, &other))
+}
+
+/// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.copysign")]
+#[track_caller]
+pub fn copysign_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::copysign_out(input, &other, out));
+}
+
+/// Cosine.
+#[doc(alias = "torch.cos")]
+#[track_caller]
+pub fn cos(input: &Tensor) -> Tensor {
+    expect(ops::cos(input))
+}
+
+/// Cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cos")]
+#[track_caller]
+pub fn cos_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::cos_out(input, out));
+}
+
+/// Hyperbolic cosine.
+#[doc(alias = "torch.cosh")]
+#[track_caller]
+pub fn cosh(input: &Tensor) -> Tensor {
+    expect(ops::cosh(input))
+}
+
+/// Hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cosh")]
+#[track_caller]
+pub fn cosh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::cosh_out(input, out));
+}
+
+/// Degrees to radians.
+#[doc(alias = "torch.deg2rad")]
+#[track_caller]
+pub fn deg2rad(input: &Tensor) -> Tensor {
+    expect(ops::deg2rad(input))
+}
+
+/// Degrees to radians. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.deg2rad")]
+#[track_caller]
+pub fn deg2rad_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::deg2rad_out(input, out));
 }
 
 /// The same memory without history.
@@ -178,6 +877,22 @@ pub fn div_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 pub fn divide(input: &Tensor, other: impl Operand) -> Tensor {
     let other = expect(other.operand());
     expect(ops::div(input, &other))
+}
+
+/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+#[doc(alias = "torch.divide")]
+#[track_caller]
+pub fn divide_mode(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::div_mode(input, &other, rounding_mode))
+}
+
+/// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.divide")]
+#[track_caller]
+pub fn divide_mode_out(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::div_mode_out(input, &other, rounding_mode, out));
 }
 
 /// Divides the input by `other`; integers give floats. Into `out`, which is resized where its shape differs.
@@ -265,18 +980,67 @@ pub fn eq_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::eq_out(input, &other, out));
 }
 
-/// Exponential of every element.
+/// Whether both have the same shape and elements.
+#[doc(alias = "torch.equal")]
+#[track_caller]
+pub fn equal(input: &Tensor, other: &Tensor) -> bool {
+    expect(ops::equal(input, other))
+}
+
+/// Exponential.
 #[doc(alias = "torch.exp")]
 #[track_caller]
 pub fn exp(input: &Tensor) -> Tensor {
     expect(ops::exp(input))
 }
 
-/// Exponential of every element. Into `out`, which is resized where its shape differs.
+/// 2 to the power of every element.
+#[doc(alias = "torch.exp2")]
+#[track_caller]
+pub fn exp2(input: &Tensor) -> Tensor {
+    expect(ops::exp2(input))
+}
+
+/// 2 to the power of every element. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.exp2")]
+#[track_caller]
+pub fn exp2_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::exp2_out(input, out));
+}
+
+/// Exponential. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.exp")]
 #[track_caller]
 pub fn exp_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::exp_out(input, out));
+}
+
+/// `exp(x) - 1`, accurate near 0.
+#[doc(alias = "torch.expm1")]
+#[track_caller]
+pub fn expm1(input: &Tensor) -> Tensor {
+    expect(ops::expm1(input))
+}
+
+/// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.expm1")]
+#[track_caller]
+pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::expm1_out(input, out));
+}
+
+/// Rounds towards zero.
+#[doc(alias = "torch.fix")]
+#[track_caller]
+pub fn fix(input: &Tensor) -> Tensor {
+    expect(ops::trunc(input))
+}
+
+/// Rounds towards zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fix")]
+#[track_caller]
+pub fn fix_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::trunc_out(input, out));
 }
 
 /// Joins a range of dimensions into one.
@@ -292,6 +1056,114 @@ pub fn flatten(input: &Tensor, start_dim: i64, end_dim: i64) -> Tensor {
 #[track_caller]
 pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
     expect(ops::flatten(input, o.start_dim, o.end_dim))
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128.
+#[doc(alias = "torch.float_power")]
+#[track_caller]
+pub fn float_power(input: &Tensor, exponent: impl Operand) -> Tensor {
+    let exponent = expect(exponent.operand());
+    expect(ops::float_power(input, &exponent))
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.float_power")]
+#[track_caller]
+pub fn float_power_out(input: &Tensor, exponent: impl Operand, out: &mut Tensor) {
+    let exponent = expect(exponent.operand());
+    expect(ops::float_power_out(input, &exponent, out));
+}
+
+/// Rounds down.
+#[doc(alias = "torch.floor")]
+#[track_caller]
+pub fn floor(input: &Tensor) -> Tensor {
+    expect(ops::floor(input))
+}
+
+/// Quotient rounded down, as Python's `//`.
+#[doc(alias = "torch.floor_divide")]
+#[track_caller]
+pub fn floor_divide(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::floor_divide(input, &other))
+}
+
+/// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor_divide")]
+#[track_caller]
+pub fn floor_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::floor_divide_out(input, &other, out));
+}
+
+/// Rounds down. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor")]
+#[track_caller]
+pub fn floor_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::floor_out(input, out));
+}
+
+/// The larger of both; NaN only if both are.
+#[doc(alias = "torch.fmax")]
+#[track_caller]
+pub fn fmax(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::fmax(input, &other))
+}
+
+/// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmax")]
+#[track_caller]
+pub fn fmax_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::fmax_out(input, &other, out));
+}
+
+/// The smaller of both; NaN only if both are.
+#[doc(alias = "torch.fmin")]
+#[track_caller]
+pub fn fmin(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::fmin(input, &other))
+}
+
+/// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmin")]
+#[track_caller]
+pub fn fmin_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::fmin_out(input, &other, out));
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`.
+#[doc(alias = "torch.fmod")]
+#[track_caller]
+pub fn fmod(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::fmod(input, &other))
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmod")]
+#[track_caller]
+pub fn fmod_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::fmod_out(input, &other, out));
+}
+
+/// The part behind the point: `x - trunc(x)`.
+#[doc(alias = "torch.frac")]
+#[track_caller]
+pub fn frac(input: &Tensor) -> Tensor {
+    expect(ops::frac(input))
+}
+
+/// The part behind the point: `x - trunc(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frac")]
+#[track_caller]
+pub fn frac_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::frac_out(input, out));
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
@@ -340,6 +1212,438 @@ pub fn full_with(
     ))
 }
 
+/// Whether elements are larger than those of `other` or equal.
+#[doc(alias = "torch.ge")]
+#[track_caller]
+pub fn ge(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ge(input, &other))
+}
+
+/// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ge")]
+#[track_caller]
+pub fn ge_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ge_out(input, &other, out));
+}
+
+/// Whether elements are larger than those of `other`.
+#[doc(alias = "torch.greater")]
+#[track_caller]
+pub fn greater(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::gt(input, &other))
+}
+
+/// Whether elements are larger than those of `other` or equal.
+#[doc(alias = "torch.greater_equal")]
+#[track_caller]
+pub fn greater_equal(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ge(input, &other))
+}
+
+/// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.greater_equal")]
+#[track_caller]
+pub fn greater_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ge_out(input, &other, out));
+}
+
+/// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.greater")]
+#[track_caller]
+pub fn greater_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::gt_out(input, &other, out));
+}
+
+/// Whether elements are larger than those of `other`.
+#[doc(alias = "torch.gt")]
+#[track_caller]
+pub fn gt(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::gt(input, &other))
+}
+
+/// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gt")]
+#[track_caller]
+pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::gt_out(input, &other, out));
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0.
+#[doc(alias = "torch.heaviside")]
+#[track_caller]
+pub fn heaviside(input: &Tensor, values: impl Operand) -> Tensor {
+    let values = expect(values.operand());
+    expect(ops::heaviside(input, &values))
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.heaviside")]
+#[track_caller]
+pub fn heaviside_out(input: &Tensor, values: impl Operand, out: &mut Tensor) {
+    let values = expect(values.operand());
+    expect(ops::heaviside_out(input, &values, out));
+}
+
+/// `sqrt(self^2 + other^2)` without overflow.
+#[doc(alias = "torch.hypot")]
+#[track_caller]
+pub fn hypot(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::hypot(input, &other))
+}
+
+/// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hypot")]
+#[track_caller]
+pub fn hypot_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::hypot_out(input, &other, out));
+}
+
+/// Imaginary part as a view.
+#[doc(alias = "torch.imag")]
+#[track_caller]
+pub fn imag(input: &Tensor) -> Tensor {
+    expect(ops::imag(input))
+}
+
+/// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+#[doc(alias = "torch.isclose")]
+#[track_caller]
+pub fn isclose(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::isclose(input, other, 1e-5, 1e-8, false))
+}
+
+/// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn isclose_with(input: &Tensor, other: &Tensor, o: IscloseOptions) -> Tensor {
+    expect(ops::isclose(input, other, o.rtol, o.atol, o.equal_nan))
+}
+
+/// Whether elements are neither infinite nor NaN.
+#[doc(alias = "torch.isfinite")]
+#[track_caller]
+pub fn isfinite(input: &Tensor) -> Tensor {
+    expect(ops::isfinite(input))
+}
+
+/// Whether elements are infinite.
+#[doc(alias = "torch.isinf")]
+#[track_caller]
+pub fn isinf(input: &Tensor) -> Tensor {
+    expect(ops::isinf(input))
+}
+
+/// Whether elements are NaN.
+#[doc(alias = "torch.isnan")]
+#[track_caller]
+pub fn isnan(input: &Tensor) -> Tensor {
+    expect(ops::isnan(input))
+}
+
+/// Whether elements are minus infinity.
+#[doc(alias = "torch.isneginf")]
+#[track_caller]
+pub fn isneginf(input: &Tensor) -> Tensor {
+    expect(ops::isneginf(input))
+}
+
+/// Whether elements are minus infinity. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isneginf")]
+#[track_caller]
+pub fn isneginf_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::isneginf_out(input, out));
+}
+
+/// Whether elements are plus infinity.
+#[doc(alias = "torch.isposinf")]
+#[track_caller]
+pub fn isposinf(input: &Tensor) -> Tensor {
+    expect(ops::isposinf(input))
+}
+
+/// Whether elements are plus infinity. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isposinf")]
+#[track_caller]
+pub fn isposinf_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::isposinf_out(input, out));
+}
+
+/// Whether imaginary parts are 0.
+#[doc(alias = "torch.isreal")]
+#[track_caller]
+pub fn isreal(input: &Tensor) -> Tensor {
+    expect(ops::isreal(input))
+}
+
+/// `self * 2^other`.
+#[doc(alias = "torch.ldexp")]
+#[track_caller]
+pub fn ldexp(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ldexp(input, &other))
+}
+
+/// `self * 2^other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ldexp")]
+#[track_caller]
+pub fn ldexp_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ldexp_out(input, &other, out));
+}
+
+/// Whether elements are smaller than those of `other` or equal.
+#[doc(alias = "torch.le")]
+#[track_caller]
+pub fn le(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::le(input, &other))
+}
+
+/// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.le")]
+#[track_caller]
+pub fn le_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::le_out(input, &other, out));
+}
+
+/// `self + weight * (end - self)` with one number as weight.
+#[doc(alias = "torch.lerp")]
+#[track_caller]
+pub fn lerp(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
+    expect(ops::lerp(input, end, weight.into()))
+}
+
+/// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
+#[track_caller]
+pub fn lerp_out(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::lerp_out(input, end, weight.into(), out));
+}
+
+/// `self + weight * (end - self)`.
+#[doc(alias = "torch.lerp")]
+#[track_caller]
+pub fn lerp_tensor(input: &Tensor, end: &Tensor, weight: &Tensor) -> Tensor {
+    expect(ops::lerp_tensor(input, end, weight))
+}
+
+/// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
+#[track_caller]
+pub fn lerp_tensor_out(input: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) {
+    expect(ops::lerp_tensor_out(input, end, weight, out));
+}
+
+/// Whether elements are smaller than those of `other`.
+#[doc(alias = "torch.less")]
+#[track_caller]
+pub fn less(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::lt(input, &other))
+}
+
+/// Whether elements are smaller than those of `other` or equal.
+#[doc(alias = "torch.less_equal")]
+#[track_caller]
+pub fn less_equal(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::le(input, &other))
+}
+
+/// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.less_equal")]
+#[track_caller]
+pub fn less_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::le_out(input, &other, out));
+}
+
+/// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.less")]
+#[track_caller]
+pub fn less_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::lt_out(input, &other, out));
+}
+
+/// Natural logarithm.
+#[doc(alias = "torch.log")]
+#[track_caller]
+pub fn log(input: &Tensor) -> Tensor {
+    expect(ops::log(input))
+}
+
+/// Logarithm to base 10.
+#[doc(alias = "torch.log10")]
+#[track_caller]
+pub fn log10(input: &Tensor) -> Tensor {
+    expect(ops::log10(input))
+}
+
+/// Logarithm to base 10. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log10")]
+#[track_caller]
+pub fn log10_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log10_out(input, out));
+}
+
+/// `log(1 + x)`, accurate near 0.
+#[doc(alias = "torch.log1p")]
+#[track_caller]
+pub fn log1p(input: &Tensor) -> Tensor {
+    expect(ops::log1p(input))
+}
+
+/// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log1p")]
+#[track_caller]
+pub fn log1p_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log1p_out(input, out));
+}
+
+/// Logarithm to base 2.
+#[doc(alias = "torch.log2")]
+#[track_caller]
+pub fn log2(input: &Tensor) -> Tensor {
+    expect(ops::log2(input))
+}
+
+/// Logarithm to base 2. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log2")]
+#[track_caller]
+pub fn log2_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log2_out(input, out));
+}
+
+/// Natural logarithm. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log")]
+#[track_caller]
+pub fn log_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::log_out(input, out));
+}
+
+/// `log(exp(self) + exp(other))` without overflow.
+#[doc(alias = "torch.logaddexp")]
+#[track_caller]
+pub fn logaddexp(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logaddexp(input, &other))
+}
+
+/// `log2(2^self + 2^other)` without overflow.
+#[doc(alias = "torch.logaddexp2")]
+#[track_caller]
+pub fn logaddexp2(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logaddexp2(input, &other))
+}
+
+/// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp2")]
+#[track_caller]
+pub fn logaddexp2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logaddexp2_out(input, &other, out));
+}
+
+/// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp")]
+#[track_caller]
+pub fn logaddexp_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logaddexp_out(input, &other, out));
+}
+
+/// Whether both elements are non-zero.
+#[doc(alias = "torch.logical_and")]
+#[track_caller]
+pub fn logical_and(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_and(input, &other))
+}
+
+/// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_and")]
+#[track_caller]
+pub fn logical_and_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_and_out(input, &other, out));
+}
+
+/// Whether elements are zero.
+#[doc(alias = "torch.logical_not")]
+#[track_caller]
+pub fn logical_not(input: &Tensor) -> Tensor {
+    expect(ops::logical_not(input))
+}
+
+/// Whether elements are zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_not")]
+#[track_caller]
+pub fn logical_not_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::logical_not_out(input, out));
+}
+
+/// Whether either element is non-zero.
+#[doc(alias = "torch.logical_or")]
+#[track_caller]
+pub fn logical_or(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_or(input, &other))
+}
+
+/// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_or")]
+#[track_caller]
+pub fn logical_or_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_or_out(input, &other, out));
+}
+
+/// Whether exactly one element is non-zero.
+#[doc(alias = "torch.logical_xor")]
+#[track_caller]
+pub fn logical_xor(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::logical_xor(input, &other))
+}
+
+/// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_xor")]
+#[track_caller]
+pub fn logical_xor_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::logical_xor_out(input, &other, out));
+}
+
+/// Whether elements are smaller than those of `other`.
+#[doc(alias = "torch.lt")]
+#[track_caller]
+pub fn lt(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::lt(input, &other))
+}
+
+/// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lt")]
+#[track_caller]
+pub fn lt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::lt_out(input, &other, out));
+}
+
 /// Largest elements over a dimension, and where they are.
 #[doc(alias = "torch.max")]
 #[track_caller]
@@ -368,6 +1672,38 @@ pub fn max_dim_out_with(input: &Tensor, dim: i64, o: MaxDimOptions, out0: &mut T
 #[track_caller]
 pub fn max_dim_with(input: &Tensor, dim: i64, o: MaxDimOptions) -> MaxResult {
     expect(ops::max_dim(input, dim, o.keepdim)).into()
+}
+
+/// The larger of both, element by element; NaN if either is.
+#[doc(alias = "torch.maximum")]
+#[track_caller]
+pub fn maximum(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::maximum(input, &other))
+}
+
+/// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.maximum")]
+#[track_caller]
+pub fn maximum_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::maximum_out(input, &other, out));
+}
+
+/// The smaller of both, element by element; NaN if either is.
+#[doc(alias = "torch.minimum")]
+#[track_caller]
+pub fn minimum(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::minimum(input, &other))
+}
+
+/// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.minimum")]
+#[track_caller]
+pub fn minimum_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::minimum_out(input, &other, out));
 }
 
 /// Multiplies the input by `other`.
@@ -402,11 +1738,57 @@ pub fn multiply_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::mul_out(input, &other, out));
 }
 
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+#[doc(alias = "torch.nan_to_num")]
+#[track_caller]
+pub fn nan_to_num(input: &Tensor, nan: f64, posinf: f64, neginf: f64) -> Tensor {
+    expect(ops::nan_to_num(input, Some(nan), Some(posinf), Some(neginf)))
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nan_to_num")]
+#[track_caller]
+pub fn nan_to_num_out(input: &Tensor, nan: f64, posinf: f64, neginf: f64, out: &mut Tensor) {
+    expect(ops::nan_to_num_out(input, Some(nan), Some(posinf), Some(neginf), out));
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nan_to_num_out_with(input: &Tensor, o: NanToNumOptions, out: &mut Tensor) {
+    expect(ops::nan_to_num_out(input, o.nan, o.posinf, o.neginf, out));
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nan_to_num_with(input: &Tensor, o: NanToNumOptions) -> Tensor {
+    expect(ops::nan_to_num(input, o.nan, o.posinf, o.neginf))
+}
+
 /// `length` elements of a dimension from `start`.
 #[doc(alias = "torch.narrow")]
 #[track_caller]
 pub fn narrow(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
     expect(ops::narrow(input, dim, start, length))
+}
+
+/// Whether elements differ.
+#[doc(alias = "torch.ne")]
+#[track_caller]
+pub fn ne(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ne(input, &other))
+}
+
+/// Whether elements differ. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ne")]
+#[track_caller]
+pub fn ne_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ne_out(input, &other, out));
 }
 
 /// Negates every element.
@@ -435,6 +1817,38 @@ pub fn negative(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn negative_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::neg_out(input, out));
+}
+
+/// The next float after the input towards `other`.
+#[doc(alias = "torch.nextafter")]
+#[track_caller]
+pub fn nextafter(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::nextafter(input, &other))
+}
+
+/// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nextafter")]
+#[track_caller]
+pub fn nextafter_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::nextafter_out(input, &other, out));
+}
+
+/// Whether elements differ.
+#[doc(alias = "torch.not_equal")]
+#[track_caller]
+pub fn not_equal(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::ne(input, &other))
+}
+
+/// Whether elements differ. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.not_equal")]
+#[track_caller]
+pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::ne_out(input, &other, out));
 }
 
 /// A tensor of ones.
@@ -476,6 +1890,101 @@ pub fn permute(input: &Tensor, dims: impl IntoDims) -> Tensor {
     expect(ops::permute(input, &dims.into_dims()))
 }
 
+/// A complex tensor of its magnitude `abs` and its angle.
+#[doc(alias = "torch.polar")]
+#[track_caller]
+pub fn polar(abs: &Tensor, angle: &Tensor) -> Tensor {
+    expect(ops::polar(abs, angle))
+}
+
+/// A complex tensor of its magnitude `abs` and its angle. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.polar")]
+#[track_caller]
+pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) {
+    expect(ops::polar_out(abs, angle, out));
+}
+
+/// The input itself; booleans are refused.
+#[doc(alias = "torch.positive")]
+#[track_caller]
+pub fn positive(input: &Tensor) -> Tensor {
+    expect(ops::positive(input))
+}
+
+/// The input to the power `exponent`.
+#[doc(alias = "torch.pow")]
+#[track_caller]
+pub fn pow(input: &Tensor, exponent: impl Operand) -> Tensor {
+    let exponent = expect(exponent.operand());
+    expect(ops::pow(input, &exponent))
+}
+
+/// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.pow")]
+#[track_caller]
+pub fn pow_out(input: &Tensor, exponent: impl Operand, out: &mut Tensor) {
+    let exponent = expect(exponent.operand());
+    expect(ops::pow_out(input, &exponent, out));
+}
+
+/// Radians to degrees.
+#[doc(alias = "torch.rad2deg")]
+#[track_caller]
+pub fn rad2deg(input: &Tensor) -> Tensor {
+    expect(ops::rad2deg(input))
+}
+
+/// Radians to degrees. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rad2deg")]
+#[track_caller]
+pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::rad2deg_out(input, out));
+}
+
+/// Real part as a view; a real tensor is returned as it is.
+#[doc(alias = "torch.real")]
+#[track_caller]
+pub fn real(input: &Tensor) -> Tensor {
+    expect(ops::real(input))
+}
+
+/// `1 / x`.
+#[doc(alias = "torch.reciprocal")]
+#[track_caller]
+pub fn reciprocal(input: &Tensor) -> Tensor {
+    expect(ops::reciprocal(input))
+}
+
+/// `1 / x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.reciprocal")]
+#[track_caller]
+pub fn reciprocal_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::reciprocal_out(input, out));
+}
+
+/// `max(x, 0)`.
+#[doc(alias = "torch.relu")]
+#[track_caller]
+pub fn relu(input: &Tensor) -> Tensor {
+    expect(ops::relu(input))
+}
+
+/// Remainder with the sign of the divisor, as Python's `%`.
+#[doc(alias = "torch.remainder")]
+#[track_caller]
+pub fn remainder(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::remainder(input, &other))
+}
+
+/// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.remainder")]
+#[track_caller]
+pub fn remainder_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+    let other = expect(other.operand());
+    expect(ops::remainder_out(input, &other, out));
+}
+
 /// The same elements in another shape: a view where possible, else a copy.
 #[doc(alias = "torch.reshape")]
 #[track_caller]
@@ -497,11 +2006,170 @@ pub fn resolve_neg(input: &Tensor) -> Tensor {
     expect(ops::resolve_neg(input))
 }
 
+/// Rounds to the nearest integer, or to `decimals` places, halves to even.
+#[doc(alias = "torch.round")]
+#[track_caller]
+pub fn round(input: &Tensor) -> Tensor {
+    expect(ops::round(input, 0))
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.round")]
+#[track_caller]
+pub fn round_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::round_out(input, 0, out));
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn round_out_with(input: &Tensor, o: RoundOptions, out: &mut Tensor) {
+    expect(ops::round_out(input, o.decimals, out));
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn round_with(input: &Tensor, o: RoundOptions) -> Tensor {
+    expect(ops::round(input, o.decimals))
+}
+
+/// `1 / sqrt(x)`.
+#[doc(alias = "torch.rsqrt")]
+#[track_caller]
+pub fn rsqrt(input: &Tensor) -> Tensor {
+    expect(ops::rsqrt(input))
+}
+
+/// `1 / sqrt(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rsqrt")]
+#[track_caller]
+pub fn rsqrt_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::rsqrt_out(input, out));
+}
+
+/// Subtracts the input, scaled by `alpha`, from `other`.
+#[doc(alias = "torch.rsub")]
+#[track_caller]
+pub fn rsub(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::rsub(input, &other, Scalar::Int(1)))
+}
+
+/// Subtracts the input, scaled by `alpha`, from `other`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rsub_with(input: &Tensor, other: impl Operand, o: RsubOptions) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::rsub(input, &other, o.alpha))
+}
+
 /// One slice along a dimension, which is removed.
 #[doc(alias = "torch.select")]
 #[track_caller]
 pub fn select(input: &Tensor, dim: i64, index: i64) -> Tensor {
     expect(ops::select(input, dim, index))
+}
+
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+#[doc(alias = "torch.sgn")]
+#[track_caller]
+pub fn sgn(input: &Tensor) -> Tensor {
+    expect(ops::sgn(input))
+}
+
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sgn")]
+#[track_caller]
+pub fn sgn_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sgn_out(input, out));
+}
+
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.sigmoid")]
+#[track_caller]
+pub fn sigmoid(input: &Tensor) -> Tensor {
+    expect(ops::sigmoid(input))
+}
+
+/// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sigmoid")]
+#[track_caller]
+pub fn sigmoid_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sigmoid_out(input, out));
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN.
+#[doc(alias = "torch.sign")]
+#[track_caller]
+pub fn sign(input: &Tensor) -> Tensor {
+    expect(ops::sign(input))
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sign")]
+#[track_caller]
+pub fn sign_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sign_out(input, out));
+}
+
+/// Whether the sign bit is set; so for -0.0.
+#[doc(alias = "torch.signbit")]
+#[track_caller]
+pub fn signbit(input: &Tensor) -> Tensor {
+    expect(ops::signbit(input))
+}
+
+/// Whether the sign bit is set; so for -0.0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.signbit")]
+#[track_caller]
+pub fn signbit_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::signbit_out(input, out));
+}
+
+/// Sine.
+#[doc(alias = "torch.sin")]
+#[track_caller]
+pub fn sin(input: &Tensor) -> Tensor {
+    expect(ops::sin(input))
+}
+
+/// Sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sin")]
+#[track_caller]
+pub fn sin_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sin_out(input, out));
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0.
+#[doc(alias = "torch.sinc")]
+#[track_caller]
+pub fn sinc(input: &Tensor) -> Tensor {
+    expect(ops::sinc(input))
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sinc")]
+#[track_caller]
+pub fn sinc_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sinc_out(input, out));
+}
+
+/// Hyperbolic sine.
+#[doc(alias = "torch.sinh")]
+#[track_caller]
+pub fn sinh(input: &Tensor) -> Tensor {
+    expect(ops::sinh(input))
+}
+
+/// Hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sinh")]
+#[track_caller]
+pub fn sinh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sinh_out(input, out));
 }
 
 /// Chunks of `split_size` along a dimension.
@@ -551,6 +2219,34 @@ pub fn split_with_sizes_with(
     o: SplitWithSizesOptions,
 ) -> Vec<Tensor> {
     expect(ops::split_with_sizes(input, &split_sizes.into_dims(), o.dim))
+}
+
+/// Square root.
+#[doc(alias = "torch.sqrt")]
+#[track_caller]
+pub fn sqrt(input: &Tensor) -> Tensor {
+    expect(ops::sqrt(input))
+}
+
+/// Square root. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sqrt")]
+#[track_caller]
+pub fn sqrt_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sqrt_out(input, out));
+}
+
+/// `x * x`.
+#[doc(alias = "torch.square")]
+#[track_caller]
+pub fn square(input: &Tensor) -> Tensor {
+    expect(ops::square(input))
+}
+
+/// `x * x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.square")]
+#[track_caller]
+pub fn square_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::square_out(input, out));
 }
 
 /// Removes all dimensions of size 1.
@@ -705,6 +2401,34 @@ pub fn t(input: &Tensor) -> Tensor {
     expect(ops::t(input))
 }
 
+/// Tangent.
+#[doc(alias = "torch.tan")]
+#[track_caller]
+pub fn tan(input: &Tensor) -> Tensor {
+    expect(ops::tan(input))
+}
+
+/// Tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tan")]
+#[track_caller]
+pub fn tan_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::tan_out(input, out));
+}
+
+/// Hyperbolic tangent.
+#[doc(alias = "torch.tanh")]
+#[track_caller]
+pub fn tanh(input: &Tensor) -> Tensor {
+    expect(ops::tanh(input))
+}
+
+/// Hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tanh")]
+#[track_caller]
+pub fn tanh_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::tanh_out(input, out));
+}
+
 /// Swaps two dimensions.
 #[doc(alias = "torch.transpose")]
 #[track_caller]
@@ -726,6 +2450,20 @@ pub fn true_divide(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn true_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::div_out(input, &other, out));
+}
+
+/// Rounds towards zero.
+#[doc(alias = "torch.trunc")]
+#[track_caller]
+pub fn trunc(input: &Tensor) -> Tensor {
+    expect(ops::trunc(input))
+}
+
+/// Rounds towards zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.trunc")]
+#[track_caller]
+pub fn trunc_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::trunc_out(input, out));
 }
 
 /// All slices along a dimension, which is removed.
@@ -778,6 +2516,14 @@ pub fn where_(condition: &Tensor, input: &Tensor, other: impl Operand) -> Tensor
 pub fn where_out(condition: &Tensor, input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::where_out(condition, input, &other, out));
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN.
+#[doc(alias = "torch.xlogy")]
+#[track_caller]
+pub fn xlogy(input: &Tensor, other: impl Operand) -> Tensor {
+    let other = expect(other.operand());
+    expect(ops::xlogy(input, &other))
 }
 
 /// Sets every element to zero.

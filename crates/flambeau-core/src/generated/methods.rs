@@ -6,6 +6,66 @@
 use super::{finish, ops, options::*, prelude::*, results::*};
 
 impl Tensor {
+    /// Absolute value; of a complex number its magnitude, real.
+    #[doc(alias = "torch.Tensor.abs")]
+    #[track_caller]
+    pub fn abs(&self) -> Tensor {
+        expect(ops::abs(self))
+    }
+
+    /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.abs_")]
+    #[track_caller]
+    pub fn abs_(&self) -> &Self {
+        expect(ops::abs_(self));
+        self
+    }
+
+    /// Absolute value; of a complex number its magnitude, real.
+    #[doc(alias = "torch.Tensor.absolute")]
+    #[track_caller]
+    pub fn absolute(&self) -> Tensor {
+        expect(ops::abs(self))
+    }
+
+    /// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.absolute_")]
+    #[track_caller]
+    pub fn absolute_(&self) -> &Self {
+        expect(ops::abs_(self));
+        self
+    }
+
+    /// Arc cosine.
+    #[doc(alias = "torch.Tensor.acos")]
+    #[track_caller]
+    pub fn acos(&self) -> Tensor {
+        expect(ops::acos(self))
+    }
+
+    /// Arc cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.acos_")]
+    #[track_caller]
+    pub fn acos_(&self) -> &Self {
+        expect(ops::acos_(self));
+        self
+    }
+
+    /// Inverse hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.acosh")]
+    #[track_caller]
+    pub fn acosh(&self) -> Tensor {
+        expect(ops::acosh(self))
+    }
+
+    /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.acosh_")]
+    #[track_caller]
+    pub fn acosh_(&self) -> &Self {
+        expect(ops::acosh_(self));
+        self
+    }
+
     /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
     ///
     /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
@@ -50,6 +110,199 @@ impl Tensor {
         self
     }
 
+    /// `self + value * tensor1 / tensor2`.
+    #[doc(alias = "torch.Tensor.addcdiv")]
+    #[track_caller]
+    pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+        expect(ops::addcdiv(self, tensor1, tensor2, Scalar::Int(1)))
+    }
+
+    /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addcdiv_")]
+    #[track_caller]
+    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
+        expect(ops::addcdiv_(self, tensor1, tensor2, Scalar::Int(1)));
+        self
+    }
+
+    /// `self + value * tensor1 / tensor2`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcdiv_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> Tensor {
+        expect(ops::addcdiv(self, tensor1, tensor2, o.value))
+    }
+
+    /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcdiv_with_(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> &Self {
+        expect(ops::addcdiv_(self, tensor1, tensor2, o.value));
+        self
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    #[doc(alias = "torch.Tensor.addcmul")]
+    #[track_caller]
+    pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
+        expect(ops::addcmul(self, tensor1, tensor2, Scalar::Int(1)))
+    }
+
+    /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addcmul_")]
+    #[track_caller]
+    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
+        expect(ops::addcmul_(self, tensor1, tensor2, Scalar::Int(1)));
+        self
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcmul_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> Tensor {
+        expect(ops::addcmul(self, tensor1, tensor2, o.value))
+    }
+
+    /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addcmul_with_(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> &Self {
+        expect(ops::addcmul_(self, tensor1, tensor2, o.value));
+        self
+    }
+
+    /// Whether all elements are close, by `isclose`.
+    #[doc(alias = "torch.Tensor.allclose")]
+    #[track_caller]
+    pub fn allclose(&self, other: &Tensor) -> bool {
+        expect(ops::allclose(self, other, 1e-5, 1e-8, false))
+    }
+
+    /// Whether all elements are close, by `isclose`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn allclose_with(&self, other: &Tensor, o: AllcloseOptions) -> bool {
+        expect(ops::allclose(self, other, o.rtol, o.atol, o.equal_nan))
+    }
+
+    /// Angle of a complex number; for real ones pi where negative, else 0.
+    #[doc(alias = "torch.Tensor.angle")]
+    #[track_caller]
+    pub fn angle(&self) -> Tensor {
+        expect(ops::angle(self))
+    }
+
+    /// Arc cosine.
+    #[doc(alias = "torch.Tensor.arccos")]
+    #[track_caller]
+    pub fn arccos(&self) -> Tensor {
+        expect(ops::acos(self))
+    }
+
+    /// Arc cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arccos_")]
+    #[track_caller]
+    pub fn arccos_(&self) -> &Self {
+        expect(ops::acos_(self));
+        self
+    }
+
+    /// Inverse hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.arccosh")]
+    #[track_caller]
+    pub fn arccosh(&self) -> Tensor {
+        expect(ops::acosh(self))
+    }
+
+    /// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arccosh_")]
+    #[track_caller]
+    pub fn arccosh_(&self) -> &Self {
+        expect(ops::acosh_(self));
+        self
+    }
+
+    /// Arc sine.
+    #[doc(alias = "torch.Tensor.arcsin")]
+    #[track_caller]
+    pub fn arcsin(&self) -> Tensor {
+        expect(ops::asin(self))
+    }
+
+    /// Arc sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arcsin_")]
+    #[track_caller]
+    pub fn arcsin_(&self) -> &Self {
+        expect(ops::asin_(self));
+        self
+    }
+
+    /// Inverse hyperbolic sine.
+    #[doc(alias = "torch.Tensor.arcsinh")]
+    #[track_caller]
+    pub fn arcsinh(&self) -> Tensor {
+        expect(ops::asinh(self))
+    }
+
+    /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arcsinh_")]
+    #[track_caller]
+    pub fn arcsinh_(&self) -> &Self {
+        expect(ops::asinh_(self));
+        self
+    }
+
+    /// Arc tangent.
+    #[doc(alias = "torch.Tensor.arctan")]
+    #[track_caller]
+    pub fn arctan(&self) -> Tensor {
+        expect(ops::atan(self))
+    }
+
+    /// Angle of the point (`other`, `self`).
+    #[doc(alias = "torch.Tensor.arctan2")]
+    #[track_caller]
+    pub fn arctan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
+    }
+
+    /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctan2_")]
+    #[track_caller]
+    pub fn arctan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
+        self
+    }
+
+    /// Arc tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctan_")]
+    #[track_caller]
+    pub fn arctan_(&self) -> &Self {
+        expect(ops::atan_(self));
+        self
+    }
+
+    /// Inverse hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.arctanh")]
+    #[track_caller]
+    pub fn arctanh(&self) -> Tensor {
+        expect(ops::atanh(self))
+    }
+
+    /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.arctanh_")]
+    #[track_caller]
+    pub fn arctanh_(&self) -> &Self {
+        expect(ops::atanh_(self));
+        self
+    }
+
     /// Index of the largest element, in the flattened input or over a dimension.
     #[doc(alias = "torch.Tensor.argmax")]
     #[track_caller]
@@ -87,11 +340,406 @@ impl Tensor {
         expect(ops::as_strided(self, &size.into_dims(), &stride.into_dims(), o.storage_offset))
     }
 
+    /// Arc sine.
+    #[doc(alias = "torch.Tensor.asin")]
+    #[track_caller]
+    pub fn asin(&self) -> Tensor {
+        expect(ops::asin(self))
+    }
+
+    /// Arc sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.asin_")]
+    #[track_caller]
+    pub fn asin_(&self) -> &Self {
+        expect(ops::asin_(self));
+        self
+    }
+
+    /// Inverse hyperbolic sine.
+    #[doc(alias = "torch.Tensor.asinh")]
+    #[track_caller]
+    pub fn asinh(&self) -> Tensor {
+        expect(ops::asinh(self))
+    }
+
+    /// Inverse hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.asinh_")]
+    #[track_caller]
+    pub fn asinh_(&self) -> &Self {
+        expect(ops::asinh_(self));
+        self
+    }
+
+    /// Arc tangent.
+    #[doc(alias = "torch.Tensor.atan")]
+    #[track_caller]
+    pub fn atan(&self) -> Tensor {
+        expect(ops::atan(self))
+    }
+
+    /// Angle of the point (`other`, `self`).
+    #[doc(alias = "torch.Tensor.atan2")]
+    #[track_caller]
+    pub fn atan2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::atan2(self, &other))
+    }
+
+    /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atan2_")]
+    #[track_caller]
+    pub fn atan2_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::atan2_(self, &other));
+        self
+    }
+
+    /// Arc tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atan_")]
+    #[track_caller]
+    pub fn atan_(&self) -> &Self {
+        expect(ops::atan_(self));
+        self
+    }
+
+    /// Inverse hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.atanh")]
+    #[track_caller]
+    pub fn atanh(&self) -> Tensor {
+        expect(ops::atanh(self))
+    }
+
+    /// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.atanh_")]
+    #[track_caller]
+    pub fn atanh_(&self) -> &Self {
+        expect(ops::atanh_(self));
+        self
+    }
+
+    /// Bits that both have; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_and")]
+    #[track_caller]
+    pub fn bitwise_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_and(self, &other))
+    }
+
+    /// Bits that both have; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_and_")]
+    #[track_caller]
+    pub fn bitwise_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_and_(self, &other));
+        self
+    }
+
+    /// Bits shifted to the left by `other`.
+    #[doc(alias = "torch.Tensor.bitwise_left_shift")]
+    #[track_caller]
+    pub fn bitwise_left_shift(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_left_shift(self, &other))
+    }
+
+    /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
+    #[track_caller]
+    pub fn bitwise_left_shift_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_left_shift_(self, &other));
+        self
+    }
+
+    /// All bits flipped; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_not")]
+    #[track_caller]
+    pub fn bitwise_not(&self) -> Tensor {
+        expect(ops::bitwise_not(self))
+    }
+
+    /// All bits flipped; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_not_")]
+    #[track_caller]
+    pub fn bitwise_not_(&self) -> &Self {
+        expect(ops::bitwise_not_(self));
+        self
+    }
+
+    /// Bits that either has; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_or")]
+    #[track_caller]
+    pub fn bitwise_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_or(self, &other))
+    }
+
+    /// Bits that either has; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_or_")]
+    #[track_caller]
+    pub fn bitwise_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_or_(self, &other));
+        self
+    }
+
+    /// Bits shifted to the right by `other`, keeping the sign.
+    #[doc(alias = "torch.Tensor.bitwise_right_shift")]
+    #[track_caller]
+    pub fn bitwise_right_shift(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_right_shift(self, &other))
+    }
+
+    /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
+    #[track_caller]
+    pub fn bitwise_right_shift_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_right_shift_(self, &other));
+        self
+    }
+
+    /// Bits that exactly one has; logical for bools.
+    #[doc(alias = "torch.Tensor.bitwise_xor")]
+    #[track_caller]
+    pub fn bitwise_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::bitwise_xor(self, &other))
+    }
+
+    /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.bitwise_xor_")]
+    #[track_caller]
+    pub fn bitwise_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::bitwise_xor_(self, &other));
+        self
+    }
+
+    /// Rounds up.
+    #[doc(alias = "torch.Tensor.ceil")]
+    #[track_caller]
+    pub fn ceil(&self) -> Tensor {
+        expect(ops::ceil(self))
+    }
+
+    /// Rounds up. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ceil_")]
+    #[track_caller]
+    pub fn ceil_(&self) -> &Self {
+        expect(ops::ceil_(self));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    #[doc(alias = "torch.Tensor.clamp")]
+    #[track_caller]
+    pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_")]
+    #[track_caller]
+    pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+        self
+    }
+
+    /// `min(x, max)`.
+    #[doc(alias = "torch.Tensor.clamp_max")]
+    #[track_caller]
+    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp_max(self, max.into()))
+    }
+
+    /// `min(x, max)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_max_")]
+    #[track_caller]
+    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_max_(self, max.into()));
+        self
+    }
+
+    /// `min(x, max)` with a tensor as bound.
+    #[doc(alias = "torch.Tensor.clamp_max")]
+    #[track_caller]
+    pub fn clamp_max_tensor(&self, max: &Tensor) -> Tensor {
+        expect(ops::clamp_max_tensor(self, max))
+    }
+
+    /// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_max_")]
+    #[track_caller]
+    pub fn clamp_max_tensor_(&self, max: &Tensor) -> &Self {
+        expect(ops::clamp_max_tensor_(self, max));
+        self
+    }
+
+    /// `max(x, min)`.
+    #[doc(alias = "torch.Tensor.clamp_min")]
+    #[track_caller]
+    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp_min(self, min.into()))
+    }
+
+    /// `max(x, min)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_min_")]
+    #[track_caller]
+    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_min_(self, min.into()));
+        self
+    }
+
+    /// `max(x, min)` with a tensor as bound.
+    #[doc(alias = "torch.Tensor.clamp_min")]
+    #[track_caller]
+    pub fn clamp_min_tensor(&self, min: &Tensor) -> Tensor {
+        expect(ops::clamp_min_tensor(self, min))
+    }
+
+    /// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_min_")]
+    #[track_caller]
+    pub fn clamp_min_tensor_(&self, min: &Tensor) -> &Self {
+        expect(ops::clamp_min_tensor_(self, min));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    #[doc(alias = "torch.Tensor.clamp")]
+    #[track_caller]
+    pub fn clamp_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+        expect(ops::clamp_tensor(self, min, max))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clamp_")]
+    #[track_caller]
+    pub fn clamp_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
+        expect(ops::clamp_tensor_(self, min, max));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
+        expect(ops::clamp_tensor(self, o.min.as_ref(), o.max.as_ref()))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_tensor_with_(&self, o: ClampTensorOptions) -> &Self {
+        expect(ops::clamp_tensor_(self, o.min.as_ref(), o.max.as_ref()));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_with(&self, o: ClampOptions) -> Tensor {
+        expect(ops::clamp(self, o.min, o.max))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clamp_with_(&self, o: ClampOptions) -> &Self {
+        expect(ops::clamp_(self, o.min, o.max));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    #[doc(alias = "torch.Tensor.clip")]
+    #[track_caller]
+    pub fn clip(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::clamp(self, Some(min.into()), Some(max.into())))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clip_")]
+    #[track_caller]
+    pub fn clip_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> &Self {
+        expect(ops::clamp_(self, Some(min.into()), Some(max.into())));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    #[doc(alias = "torch.Tensor.clip")]
+    #[track_caller]
+    pub fn clip_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
+        expect(ops::clamp_tensor(self, min, max))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.clip_")]
+    #[track_caller]
+    pub fn clip_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
+        expect(ops::clamp_tensor_(self, min, max));
+        self
+    }
+
+    /// As `clamp` with tensors as bounds.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
+        expect(ops::clamp_tensor(self, o.min.as_ref(), o.max.as_ref()))
+    }
+
+    /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_tensor_with_(&self, o: ClampTensorOptions) -> &Self {
+        expect(ops::clamp_tensor_(self, o.min.as_ref(), o.max.as_ref()));
+        self
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_with(&self, o: ClampOptions) -> Tensor {
+        expect(ops::clamp(self, o.min, o.max))
+    }
+
+    /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn clip_with_(&self, o: ClampOptions) -> &Self {
+        expect(ops::clamp_(self, o.min, o.max));
+        self
+    }
+
     /// The complex conjugate, as a lazy view; a real tensor is itself.
     #[doc(alias = "torch.Tensor.conj")]
     #[track_caller]
     pub fn conj(&self) -> Tensor {
         expect(ops::conj(self))
+    }
+
+    /// Complex conjugate, computed at once; real tensors give copies.
+    #[doc(alias = "torch.Tensor.conj_physical")]
+    #[track_caller]
+    pub fn conj_physical(&self) -> Tensor {
+        expect(ops::conj_physical(self))
+    }
+
+    /// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.conj_physical_")]
+    #[track_caller]
+    pub fn conj_physical_(&self) -> &Self {
+        expect(ops::conj_physical_(self));
+        self
     }
 
     /// The same values, contiguous in memory; the tensor itself if it already is.
@@ -123,6 +771,68 @@ impl Tensor {
     #[track_caller]
     pub fn copy_with(&self, src: &Tensor, o: CopyInplaceOptions) -> &Self {
         expect(ops::copy_(self, src, o.non_blocking));
+        self
+    }
+
+    /// Magnitude of the input, sign of `other`.
+    #[doc(alias = "torch.Tensor.copysign")]
+    #[track_caller]
+    pub fn copysign(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::copysign(self, &other))
+    }
+
+    /// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.copysign_")]
+    #[track_caller]
+    pub fn copysign_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::copysign_(self, &other));
+        self
+    }
+
+    /// Cosine.
+    #[doc(alias = "torch.Tensor.cos")]
+    #[track_caller]
+    pub fn cos(&self) -> Tensor {
+        expect(ops::cos(self))
+    }
+
+    /// Cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cos_")]
+    #[track_caller]
+    pub fn cos_(&self) -> &Self {
+        expect(ops::cos_(self));
+        self
+    }
+
+    /// Hyperbolic cosine.
+    #[doc(alias = "torch.Tensor.cosh")]
+    #[track_caller]
+    pub fn cosh(&self) -> Tensor {
+        expect(ops::cosh(self))
+    }
+
+    /// Hyperbolic cosine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cosh_")]
+    #[track_caller]
+    pub fn cosh_(&self) -> &Self {
+        expect(ops::cosh_(self));
+        self
+    }
+
+    /// Degrees to radians.
+    #[doc(alias = "torch.Tensor.deg2rad")]
+    #[track_caller]
+    pub fn deg2rad(&self) -> Tensor {
+        expect(ops::deg2rad(self))
+    }
+
+    /// Degrees to radians. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.deg2rad_")]
+    #[track_caller]
+    pub fn deg2rad_(&self) -> &Self {
+        expect(ops::deg2rad_(self));
         self
     }
 
@@ -199,6 +909,23 @@ impl Tensor {
         self
     }
 
+    /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+    #[doc(alias = "torch.Tensor.divide")]
+    #[track_caller]
+    pub fn divide_mode(&self, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::div_mode(self, &other, rounding_mode))
+    }
+
+    /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.divide_")]
+    #[track_caller]
+    pub fn divide_mode_(&self, other: impl Operand, rounding_mode: Option<&str>) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::div_mode_(self, &other, rounding_mode));
+        self
+    }
+
     /// Whether elements are equal.
     #[doc(alias = "torch.Tensor.eq")]
     #[track_caller]
@@ -216,14 +943,36 @@ impl Tensor {
         self
     }
 
-    /// Exponential of every element.
+    /// Whether both have the same shape and elements.
+    #[doc(alias = "torch.Tensor.equal")]
+    #[track_caller]
+    pub fn equal(&self, other: &Tensor) -> bool {
+        expect(ops::equal(self, other))
+    }
+
+    /// Exponential.
     #[doc(alias = "torch.Tensor.exp")]
     #[track_caller]
     pub fn exp(&self) -> Tensor {
         expect(ops::exp(self))
     }
 
-    /// Exponential of every element. In place: the first tensor takes the result.
+    /// 2 to the power of every element.
+    #[doc(alias = "torch.Tensor.exp2")]
+    #[track_caller]
+    pub fn exp2(&self) -> Tensor {
+        expect(ops::exp2(self))
+    }
+
+    /// 2 to the power of every element. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.exp2_")]
+    #[track_caller]
+    pub fn exp2_(&self) -> &Self {
+        expect(ops::exp2_(self));
+        self
+    }
+
+    /// Exponential. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.exp_")]
     #[track_caller]
     pub fn exp_(&self) -> &Self {
@@ -246,6 +995,21 @@ impl Tensor {
         expect(ops::expand(self, &size.into_dims(), o.implicit))
     }
 
+    /// `exp(x) - 1`, accurate near 0.
+    #[doc(alias = "torch.Tensor.expm1")]
+    #[track_caller]
+    pub fn expm1(&self) -> Tensor {
+        expect(ops::expm1(self))
+    }
+
+    /// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.expm1_")]
+    #[track_caller]
+    pub fn expm1_(&self) -> &Self {
+        expect(ops::expm1_(self));
+        self
+    }
+
     /// Sets every element to `value`.
     #[doc(alias = "torch.Tensor.fill_")]
     #[track_caller]
@@ -259,6 +1023,21 @@ impl Tensor {
     #[track_caller]
     pub fn fill_tensor_(&self, value: &Tensor) -> &Self {
         expect(ops::fill_tensor_(self, value));
+        self
+    }
+
+    /// Rounds towards zero.
+    #[doc(alias = "torch.Tensor.fix")]
+    #[track_caller]
+    pub fn fix(&self) -> Tensor {
+        expect(ops::trunc(self))
+    }
+
+    /// Rounds towards zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.fix_")]
+    #[track_caller]
+    pub fn fix_(&self) -> &Self {
+        expect(ops::trunc_(self));
         self
     }
 
@@ -277,6 +1056,517 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
+    /// The input to the power `exponent`, computed in float64 or complex128.
+    #[doc(alias = "torch.Tensor.float_power")]
+    #[track_caller]
+    pub fn float_power(&self, exponent: impl Operand) -> Tensor {
+        let exponent = expect(exponent.operand());
+        expect(ops::float_power(self, &exponent))
+    }
+
+    /// Rounds down.
+    #[doc(alias = "torch.Tensor.floor")]
+    #[track_caller]
+    pub fn floor(&self) -> Tensor {
+        expect(ops::floor(self))
+    }
+
+    /// Rounds down. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.floor_")]
+    #[track_caller]
+    pub fn floor_(&self) -> &Self {
+        expect(ops::floor_(self));
+        self
+    }
+
+    /// Quotient rounded down, as Python's `//`.
+    #[doc(alias = "torch.Tensor.floor_divide")]
+    #[track_caller]
+    pub fn floor_divide(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::floor_divide(self, &other))
+    }
+
+    /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.floor_divide_")]
+    #[track_caller]
+    pub fn floor_divide_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::floor_divide_(self, &other));
+        self
+    }
+
+    /// The larger of both; NaN only if both are.
+    #[doc(alias = "torch.Tensor.fmax")]
+    #[track_caller]
+    pub fn fmax(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmax(self, &other))
+    }
+
+    /// The smaller of both; NaN only if both are.
+    #[doc(alias = "torch.Tensor.fmin")]
+    #[track_caller]
+    pub fn fmin(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmin(self, &other))
+    }
+
+    /// Remainder with the sign of the dividend, as C's `fmod`.
+    #[doc(alias = "torch.Tensor.fmod")]
+    #[track_caller]
+    pub fn fmod(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::fmod(self, &other))
+    }
+
+    /// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.fmod_")]
+    #[track_caller]
+    pub fn fmod_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::fmod_(self, &other));
+        self
+    }
+
+    /// The part behind the point: `x - trunc(x)`.
+    #[doc(alias = "torch.Tensor.frac")]
+    #[track_caller]
+    pub fn frac(&self) -> Tensor {
+        expect(ops::frac(self))
+    }
+
+    /// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.frac_")]
+    #[track_caller]
+    pub fn frac_(&self) -> &Self {
+        expect(ops::frac_(self));
+        self
+    }
+
+    /// Whether elements are larger than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.ge")]
+    #[track_caller]
+    pub fn ge(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ge(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ge_")]
+    #[track_caller]
+    pub fn ge_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ge_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other`.
+    #[doc(alias = "torch.Tensor.greater")]
+    #[track_caller]
+    pub fn greater(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::gt(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.greater_")]
+    #[track_caller]
+    pub fn greater_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::gt_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.greater_equal")]
+    #[track_caller]
+    pub fn greater_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ge(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.greater_equal_")]
+    #[track_caller]
+    pub fn greater_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ge_(self, &other));
+        self
+    }
+
+    /// Whether elements are larger than those of `other`.
+    #[doc(alias = "torch.Tensor.gt")]
+    #[track_caller]
+    pub fn gt(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::gt(self, &other))
+    }
+
+    /// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.gt_")]
+    #[track_caller]
+    pub fn gt_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::gt_(self, &other));
+        self
+    }
+
+    /// 0 where the input is below 0, 1 where above, `values` at 0.
+    #[doc(alias = "torch.Tensor.heaviside")]
+    #[track_caller]
+    pub fn heaviside(&self, values: impl Operand) -> Tensor {
+        let values = expect(values.operand());
+        expect(ops::heaviside(self, &values))
+    }
+
+    /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.heaviside_")]
+    #[track_caller]
+    pub fn heaviside_(&self, values: impl Operand) -> &Self {
+        let values = expect(values.operand());
+        expect(ops::heaviside_(self, &values));
+        self
+    }
+
+    /// `sqrt(self^2 + other^2)` without overflow.
+    #[doc(alias = "torch.Tensor.hypot")]
+    #[track_caller]
+    pub fn hypot(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::hypot(self, &other))
+    }
+
+    /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.hypot_")]
+    #[track_caller]
+    pub fn hypot_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::hypot_(self, &other));
+        self
+    }
+
+    /// Imaginary part as a view.
+    #[doc(alias = "torch.Tensor.imag")]
+    #[track_caller]
+    pub fn imag(&self) -> Tensor {
+        expect(ops::imag(self))
+    }
+
+    /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+    #[doc(alias = "torch.Tensor.isclose")]
+    #[track_caller]
+    pub fn isclose(&self, other: &Tensor) -> Tensor {
+        expect(ops::isclose(self, other, 1e-5, 1e-8, false))
+    }
+
+    /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn isclose_with(&self, other: &Tensor, o: IscloseOptions) -> Tensor {
+        expect(ops::isclose(self, other, o.rtol, o.atol, o.equal_nan))
+    }
+
+    /// Whether elements are neither infinite nor NaN.
+    #[doc(alias = "torch.Tensor.isfinite")]
+    #[track_caller]
+    pub fn isfinite(&self) -> Tensor {
+        expect(ops::isfinite(self))
+    }
+
+    /// Whether elements are infinite.
+    #[doc(alias = "torch.Tensor.isinf")]
+    #[track_caller]
+    pub fn isinf(&self) -> Tensor {
+        expect(ops::isinf(self))
+    }
+
+    /// Whether elements are NaN.
+    #[doc(alias = "torch.Tensor.isnan")]
+    #[track_caller]
+    pub fn isnan(&self) -> Tensor {
+        expect(ops::isnan(self))
+    }
+
+    /// Whether elements are minus infinity.
+    #[doc(alias = "torch.Tensor.isneginf")]
+    #[track_caller]
+    pub fn isneginf(&self) -> Tensor {
+        expect(ops::isneginf(self))
+    }
+
+    /// Whether elements are plus infinity.
+    #[doc(alias = "torch.Tensor.isposinf")]
+    #[track_caller]
+    pub fn isposinf(&self) -> Tensor {
+        expect(ops::isposinf(self))
+    }
+
+    /// Whether imaginary parts are 0.
+    #[doc(alias = "torch.Tensor.isreal")]
+    #[track_caller]
+    pub fn isreal(&self) -> Tensor {
+        expect(ops::isreal(self))
+    }
+
+    /// `self * 2^other`.
+    #[doc(alias = "torch.Tensor.ldexp")]
+    #[track_caller]
+    pub fn ldexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ldexp(self, &other))
+    }
+
+    /// `self * 2^other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ldexp_")]
+    #[track_caller]
+    pub fn ldexp_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ldexp_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.le")]
+    #[track_caller]
+    pub fn le(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::le(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.le_")]
+    #[track_caller]
+    pub fn le_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::le_(self, &other));
+        self
+    }
+
+    /// `self + weight * (end - self)` with one number as weight.
+    #[doc(alias = "torch.Tensor.lerp")]
+    #[track_caller]
+    pub fn lerp(&self, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
+        expect(ops::lerp(self, end, weight.into()))
+    }
+
+    /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lerp_")]
+    #[track_caller]
+    pub fn lerp_(&self, end: &Tensor, weight: impl Into<Scalar>) -> &Self {
+        expect(ops::lerp_(self, end, weight.into()));
+        self
+    }
+
+    /// `self + weight * (end - self)`.
+    #[doc(alias = "torch.Tensor.lerp")]
+    #[track_caller]
+    pub fn lerp_tensor(&self, end: &Tensor, weight: &Tensor) -> Tensor {
+        expect(ops::lerp_tensor(self, end, weight))
+    }
+
+    /// `self + weight * (end - self)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lerp_")]
+    #[track_caller]
+    pub fn lerp_tensor_(&self, end: &Tensor, weight: &Tensor) -> &Self {
+        expect(ops::lerp_tensor_(self, end, weight));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other`.
+    #[doc(alias = "torch.Tensor.less")]
+    #[track_caller]
+    pub fn less(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::lt(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.less_")]
+    #[track_caller]
+    pub fn less_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::lt_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other` or equal.
+    #[doc(alias = "torch.Tensor.less_equal")]
+    #[track_caller]
+    pub fn less_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::le(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.less_equal_")]
+    #[track_caller]
+    pub fn less_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::le_(self, &other));
+        self
+    }
+
+    /// Natural logarithm.
+    #[doc(alias = "torch.Tensor.log")]
+    #[track_caller]
+    pub fn log(&self) -> Tensor {
+        expect(ops::log(self))
+    }
+
+    /// Logarithm to base 10.
+    #[doc(alias = "torch.Tensor.log10")]
+    #[track_caller]
+    pub fn log10(&self) -> Tensor {
+        expect(ops::log10(self))
+    }
+
+    /// Logarithm to base 10. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log10_")]
+    #[track_caller]
+    pub fn log10_(&self) -> &Self {
+        expect(ops::log10_(self));
+        self
+    }
+
+    /// `log(1 + x)`, accurate near 0.
+    #[doc(alias = "torch.Tensor.log1p")]
+    #[track_caller]
+    pub fn log1p(&self) -> Tensor {
+        expect(ops::log1p(self))
+    }
+
+    /// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log1p_")]
+    #[track_caller]
+    pub fn log1p_(&self) -> &Self {
+        expect(ops::log1p_(self));
+        self
+    }
+
+    /// Logarithm to base 2.
+    #[doc(alias = "torch.Tensor.log2")]
+    #[track_caller]
+    pub fn log2(&self) -> Tensor {
+        expect(ops::log2(self))
+    }
+
+    /// Logarithm to base 2. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log2_")]
+    #[track_caller]
+    pub fn log2_(&self) -> &Self {
+        expect(ops::log2_(self));
+        self
+    }
+
+    /// Natural logarithm. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.log_")]
+    #[track_caller]
+    pub fn log_(&self) -> &Self {
+        expect(ops::log_(self));
+        self
+    }
+
+    /// `log(exp(self) + exp(other))` without overflow.
+    #[doc(alias = "torch.Tensor.logaddexp")]
+    #[track_caller]
+    pub fn logaddexp(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp(self, &other))
+    }
+
+    /// `log2(2^self + 2^other)` without overflow.
+    #[doc(alias = "torch.Tensor.logaddexp2")]
+    #[track_caller]
+    pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logaddexp2(self, &other))
+    }
+
+    /// Whether both elements are non-zero.
+    #[doc(alias = "torch.Tensor.logical_and")]
+    #[track_caller]
+    pub fn logical_and(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_and(self, &other))
+    }
+
+    /// Whether both elements are non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_and_")]
+    #[track_caller]
+    pub fn logical_and_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_and_(self, &other));
+        self
+    }
+
+    /// Whether elements are zero.
+    #[doc(alias = "torch.Tensor.logical_not")]
+    #[track_caller]
+    pub fn logical_not(&self) -> Tensor {
+        expect(ops::logical_not(self))
+    }
+
+    /// Whether elements are zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_not_")]
+    #[track_caller]
+    pub fn logical_not_(&self) -> &Self {
+        expect(ops::logical_not_(self));
+        self
+    }
+
+    /// Whether either element is non-zero.
+    #[doc(alias = "torch.Tensor.logical_or")]
+    #[track_caller]
+    pub fn logical_or(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_or(self, &other))
+    }
+
+    /// Whether either element is non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_or_")]
+    #[track_caller]
+    pub fn logical_or_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_or_(self, &other));
+        self
+    }
+
+    /// Whether exactly one element is non-zero.
+    #[doc(alias = "torch.Tensor.logical_xor")]
+    #[track_caller]
+    pub fn logical_xor(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::logical_xor(self, &other))
+    }
+
+    /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logical_xor_")]
+    #[track_caller]
+    pub fn logical_xor_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::logical_xor_(self, &other));
+        self
+    }
+
+    /// Whether elements are smaller than those of `other`.
+    #[doc(alias = "torch.Tensor.lt")]
+    #[track_caller]
+    pub fn lt(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::lt(self, &other))
+    }
+
+    /// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lt_")]
+    #[track_caller]
+    pub fn lt_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::lt_(self, &other));
+        self
+    }
+
     /// Largest elements over a dimension, and where they are.
     #[doc(alias = "torch.Tensor.max")]
     #[track_caller]
@@ -290,6 +1580,22 @@ impl Tensor {
     #[track_caller]
     pub fn max_dim_with(&self, dim: i64, o: MaxDimOptions) -> MaxResult {
         expect(ops::max_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// The larger of both, element by element; NaN if either is.
+    #[doc(alias = "torch.Tensor.maximum")]
+    #[track_caller]
+    pub fn maximum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::maximum(self, &other))
+    }
+
+    /// The smaller of both, element by element; NaN if either is.
+    #[doc(alias = "torch.Tensor.minimum")]
+    #[track_caller]
+    pub fn minimum(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::minimum(self, &other))
     }
 
     /// Multiplies the input by `other`.
@@ -326,11 +1632,60 @@ impl Tensor {
         self
     }
 
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+    #[doc(alias = "torch.Tensor.nan_to_num")]
+    #[track_caller]
+    pub fn nan_to_num(&self, nan: f64, posinf: f64, neginf: f64) -> Tensor {
+        expect(ops::nan_to_num(self, Some(nan), Some(posinf), Some(neginf)))
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.nan_to_num_")]
+    #[track_caller]
+    pub fn nan_to_num_(&self, nan: f64, posinf: f64, neginf: f64) -> &Self {
+        expect(ops::nan_to_num_(self, Some(nan), Some(posinf), Some(neginf)));
+        self
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nan_to_num_with(&self, o: NanToNumOptions) -> Tensor {
+        expect(ops::nan_to_num(self, o.nan, o.posinf, o.neginf))
+    }
+
+    /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nan_to_num_with_(&self, o: NanToNumOptions) -> &Self {
+        expect(ops::nan_to_num_(self, o.nan, o.posinf, o.neginf));
+        self
+    }
+
     /// `length` elements of a dimension from `start`.
     #[doc(alias = "torch.Tensor.narrow")]
     #[track_caller]
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Tensor {
         expect(ops::narrow(self, dim, start, length))
+    }
+
+    /// Whether elements differ.
+    #[doc(alias = "torch.Tensor.ne")]
+    #[track_caller]
+    pub fn ne(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ne(self, &other))
+    }
+
+    /// Whether elements differ. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.ne_")]
+    #[track_caller]
+    pub fn ne_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ne_(self, &other));
+        self
     }
 
     /// Negates every element.
@@ -363,11 +1718,138 @@ impl Tensor {
         self
     }
 
+    /// The next float after the input towards `other`.
+    #[doc(alias = "torch.Tensor.nextafter")]
+    #[track_caller]
+    pub fn nextafter(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::nextafter(self, &other))
+    }
+
+    /// The next float after the input towards `other`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.nextafter_")]
+    #[track_caller]
+    pub fn nextafter_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::nextafter_(self, &other));
+        self
+    }
+
+    /// Whether elements differ.
+    #[doc(alias = "torch.Tensor.not_equal")]
+    #[track_caller]
+    pub fn not_equal(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::ne(self, &other))
+    }
+
+    /// Whether elements differ. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.not_equal_")]
+    #[track_caller]
+    pub fn not_equal_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::ne_(self, &other));
+        self
+    }
+
     /// Reorders the dimensions.
     #[doc(alias = "torch.Tensor.permute")]
     #[track_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Tensor {
         expect(ops::permute(self, &dims.into_dims()))
+    }
+
+    /// The input itself; booleans are refused.
+    #[doc(alias = "torch.Tensor.positive")]
+    #[track_caller]
+    pub fn positive(&self) -> Tensor {
+        expect(ops::positive(self))
+    }
+
+    /// The input to the power `exponent`.
+    #[doc(alias = "torch.Tensor.pow")]
+    #[track_caller]
+    pub fn pow(&self, exponent: impl Operand) -> Tensor {
+        let exponent = expect(exponent.operand());
+        expect(ops::pow(self, &exponent))
+    }
+
+    /// The input to the power `exponent`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.pow_")]
+    #[track_caller]
+    pub fn pow_(&self, exponent: impl Operand) -> &Self {
+        let exponent = expect(exponent.operand());
+        expect(ops::pow_(self, &exponent));
+        self
+    }
+
+    /// Radians to degrees.
+    #[doc(alias = "torch.Tensor.rad2deg")]
+    #[track_caller]
+    pub fn rad2deg(&self) -> Tensor {
+        expect(ops::rad2deg(self))
+    }
+
+    /// Radians to degrees. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.rad2deg_")]
+    #[track_caller]
+    pub fn rad2deg_(&self) -> &Self {
+        expect(ops::rad2deg_(self));
+        self
+    }
+
+    /// Real part as a view; a real tensor is returned as it is.
+    #[doc(alias = "torch.Tensor.real")]
+    #[track_caller]
+    pub fn real(&self) -> Tensor {
+        expect(ops::real(self))
+    }
+
+    /// `1 / x`.
+    #[doc(alias = "torch.Tensor.reciprocal")]
+    #[track_caller]
+    pub fn reciprocal(&self) -> Tensor {
+        expect(ops::reciprocal(self))
+    }
+
+    /// `1 / x`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.reciprocal_")]
+    #[track_caller]
+    pub fn reciprocal_(&self) -> &Self {
+        expect(ops::reciprocal_(self));
+        self
+    }
+
+    /// `max(x, 0)`.
+    #[doc(alias = "torch.Tensor.relu")]
+    #[track_caller]
+    pub fn relu(&self) -> Tensor {
+        expect(ops::relu(self))
+    }
+
+    /// `max(x, 0)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.relu_")]
+    #[track_caller]
+    pub fn relu_(&self) -> &Self {
+        expect(ops::relu_(self));
+        self
+    }
+
+    /// Remainder with the sign of the divisor, as Python's `%`.
+    #[doc(alias = "torch.Tensor.remainder")]
+    #[track_caller]
+    pub fn remainder(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::remainder(self, &other))
+    }
+
+    /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.remainder_")]
+    #[track_caller]
+    pub fn remainder_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::remainder_(self, &other));
+        self
     }
 
     /// The same elements in another shape: a view where possible, else a copy.
@@ -391,11 +1873,155 @@ impl Tensor {
         expect(ops::resolve_neg(self))
     }
 
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
+    #[doc(alias = "torch.Tensor.round")]
+    #[track_caller]
+    pub fn round(&self) -> Tensor {
+        expect(ops::round(self, 0))
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.round_")]
+    #[track_caller]
+    pub fn round_(&self) -> &Self {
+        expect(ops::round_(self, 0));
+        self
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn round_with(&self, o: RoundOptions) -> Tensor {
+        expect(ops::round(self, o.decimals))
+    }
+
+    /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn round_with_(&self, o: RoundOptions) -> &Self {
+        expect(ops::round_(self, o.decimals));
+        self
+    }
+
+    /// `1 / sqrt(x)`.
+    #[doc(alias = "torch.Tensor.rsqrt")]
+    #[track_caller]
+    pub fn rsqrt(&self) -> Tensor {
+        expect(ops::rsqrt(self))
+    }
+
+    /// `1 / sqrt(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.rsqrt_")]
+    #[track_caller]
+    pub fn rsqrt_(&self) -> &Self {
+        expect(ops::rsqrt_(self));
+        self
+    }
+
     /// One slice along a dimension, which is removed.
     #[doc(alias = "torch.Tensor.select")]
     #[track_caller]
     pub fn select(&self, dim: i64, index: i64) -> Tensor {
         expect(ops::select(self, dim, index))
+    }
+
+    /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+    #[doc(alias = "torch.Tensor.sgn")]
+    #[track_caller]
+    pub fn sgn(&self) -> Tensor {
+        expect(ops::sgn(self))
+    }
+
+    /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sgn_")]
+    #[track_caller]
+    pub fn sgn_(&self) -> &Self {
+        expect(ops::sgn_(self));
+        self
+    }
+
+    /// `1 / (1 + exp(-x))`.
+    #[doc(alias = "torch.Tensor.sigmoid")]
+    #[track_caller]
+    pub fn sigmoid(&self) -> Tensor {
+        expect(ops::sigmoid(self))
+    }
+
+    /// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sigmoid_")]
+    #[track_caller]
+    pub fn sigmoid_(&self) -> &Self {
+        expect(ops::sigmoid_(self));
+        self
+    }
+
+    /// Sign: -1, 0 or 1; 0 for NaN.
+    #[doc(alias = "torch.Tensor.sign")]
+    #[track_caller]
+    pub fn sign(&self) -> Tensor {
+        expect(ops::sign(self))
+    }
+
+    /// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sign_")]
+    #[track_caller]
+    pub fn sign_(&self) -> &Self {
+        expect(ops::sign_(self));
+        self
+    }
+
+    /// Whether the sign bit is set; so for -0.0.
+    #[doc(alias = "torch.Tensor.signbit")]
+    #[track_caller]
+    pub fn signbit(&self) -> Tensor {
+        expect(ops::signbit(self))
+    }
+
+    /// Sine.
+    #[doc(alias = "torch.Tensor.sin")]
+    #[track_caller]
+    pub fn sin(&self) -> Tensor {
+        expect(ops::sin(self))
+    }
+
+    /// Sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sin_")]
+    #[track_caller]
+    pub fn sin_(&self) -> &Self {
+        expect(ops::sin_(self));
+        self
+    }
+
+    /// `sin(pi x) / (pi x)`, 1 at 0.
+    #[doc(alias = "torch.Tensor.sinc")]
+    #[track_caller]
+    pub fn sinc(&self) -> Tensor {
+        expect(ops::sinc(self))
+    }
+
+    /// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sinc_")]
+    #[track_caller]
+    pub fn sinc_(&self) -> &Self {
+        expect(ops::sinc_(self));
+        self
+    }
+
+    /// Hyperbolic sine.
+    #[doc(alias = "torch.Tensor.sinh")]
+    #[track_caller]
+    pub fn sinh(&self) -> Tensor {
+        expect(ops::sinh(self))
+    }
+
+    /// Hyperbolic sine. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sinh_")]
+    #[track_caller]
+    pub fn sinh_(&self) -> &Self {
+        expect(ops::sinh_(self));
+        self
     }
 
     /// Chunks of `split_size` along a dimension.
@@ -441,6 +2067,36 @@ impl Tensor {
     #[track_caller]
     pub fn split_with_sizes_with(&self, split_sizes: impl IntoDims, o: SplitWithSizesOptions) -> Vec<Tensor> {
         expect(ops::split_with_sizes(self, &split_sizes.into_dims(), o.dim))
+    }
+
+    /// Square root.
+    #[doc(alias = "torch.Tensor.sqrt")]
+    #[track_caller]
+    pub fn sqrt(&self) -> Tensor {
+        expect(ops::sqrt(self))
+    }
+
+    /// Square root. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.sqrt_")]
+    #[track_caller]
+    pub fn sqrt_(&self) -> &Self {
+        expect(ops::sqrt_(self));
+        self
+    }
+
+    /// `x * x`.
+    #[doc(alias = "torch.Tensor.square")]
+    #[track_caller]
+    pub fn square(&self) -> Tensor {
+        expect(ops::square(self))
+    }
+
+    /// `x * x`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.square_")]
+    #[track_caller]
+    pub fn square_(&self) -> &Self {
+        expect(ops::square_(self));
+        self
     }
 
     /// Removes all dimensions of size 1.
@@ -571,6 +2227,36 @@ impl Tensor {
         expect(ops::t(self))
     }
 
+    /// Tangent.
+    #[doc(alias = "torch.Tensor.tan")]
+    #[track_caller]
+    pub fn tan(&self) -> Tensor {
+        expect(ops::tan(self))
+    }
+
+    /// Tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tan_")]
+    #[track_caller]
+    pub fn tan_(&self) -> &Self {
+        expect(ops::tan_(self));
+        self
+    }
+
+    /// Hyperbolic tangent.
+    #[doc(alias = "torch.Tensor.tanh")]
+    #[track_caller]
+    pub fn tanh(&self) -> Tensor {
+        expect(ops::tanh(self))
+    }
+
+    /// Hyperbolic tangent. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tanh_")]
+    #[track_caller]
+    pub fn tanh_(&self) -> &Self {
+        expect(ops::tanh_(self));
+        self
+    }
+
     /// Swaps two dimensions.
     #[doc(alias = "torch.Tensor.transpose")]
     #[track_caller]
@@ -592,6 +2278,21 @@ impl Tensor {
     pub fn true_divide_(&self, other: impl Operand) -> &Self {
         let other = expect(other.operand());
         expect(ops::div_(self, &other));
+        self
+    }
+
+    /// Rounds towards zero.
+    #[doc(alias = "torch.Tensor.trunc")]
+    #[track_caller]
+    pub fn trunc(&self) -> Tensor {
+        expect(ops::trunc(self))
+    }
+
+    /// Rounds towards zero. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.trunc_")]
+    #[track_caller]
+    pub fn trunc_(&self) -> &Self {
+        expect(ops::trunc_(self));
         self
     }
 
@@ -658,6 +2359,23 @@ impl Tensor {
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Tensor {
         let other = expect(other.operand());
         expect(ops::where_(condition, self, &other))
+    }
+
+    /// `x log(y)`, 0 where x is 0 unless y is NaN.
+    #[doc(alias = "torch.Tensor.xlogy")]
+    #[track_caller]
+    pub fn xlogy(&self, other: impl Operand) -> Tensor {
+        let other = expect(other.operand());
+        expect(ops::xlogy(self, &other))
+    }
+
+    /// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.xlogy_")]
+    #[track_caller]
+    pub fn xlogy_(&self, other: impl Operand) -> &Self {
+        let other = expect(other.operand());
+        expect(ops::xlogy_(self, &other));
+        self
     }
 
     /// Sets every element to zero.

@@ -3,7 +3,434 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{copy, creation, pointwise, prelude::*, reduction, views};
+use super::{comparison, copy, creation, pointwise, prelude::*, reduction, unary, views};
+
+/// Whether elements are equal.
+#[doc(alias = "torch.eq")]
+#[doc(alias = "torch.Tensor.eq")]
+#[doc(alias = "torch.Tensor.__eq__")]
+pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::EQ.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are equal. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.eq_")]
+pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::EQ_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.eq")]
+pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::EQ_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements differ.
+#[doc(alias = "torch.ne")]
+#[doc(alias = "torch.Tensor.ne")]
+#[doc(alias = "torch.not_equal")]
+#[doc(alias = "torch.Tensor.not_equal")]
+#[doc(alias = "torch.Tensor.__ne__")]
+pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::NE.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements differ. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ne_")]
+#[doc(alias = "torch.Tensor.not_equal_")]
+pub fn ne_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::NE_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements differ. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ne")]
+#[doc(alias = "torch.not_equal")]
+pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::NE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are smaller than those of `other`.
+#[doc(alias = "torch.lt")]
+#[doc(alias = "torch.Tensor.lt")]
+#[doc(alias = "torch.less")]
+#[doc(alias = "torch.Tensor.less")]
+#[doc(alias = "torch.Tensor.__lt__")]
+pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are smaller than those of `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lt_")]
+#[doc(alias = "torch.Tensor.less_")]
+pub fn lt_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are smaller than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lt")]
+#[doc(alias = "torch.less")]
+pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are smaller than those of `other` or equal.
+#[doc(alias = "torch.le")]
+#[doc(alias = "torch.Tensor.le")]
+#[doc(alias = "torch.less_equal")]
+#[doc(alias = "torch.Tensor.less_equal")]
+#[doc(alias = "torch.Tensor.__le__")]
+pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LE.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are smaller than those of `other` or equal. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.le_")]
+#[doc(alias = "torch.Tensor.less_equal_")]
+pub fn le_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LE_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are smaller than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.le")]
+#[doc(alias = "torch.less_equal")]
+pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are larger than those of `other`.
+#[doc(alias = "torch.gt")]
+#[doc(alias = "torch.Tensor.gt")]
+#[doc(alias = "torch.greater")]
+#[doc(alias = "torch.Tensor.greater")]
+#[doc(alias = "torch.Tensor.__gt__")]
+pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::GT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are larger than those of `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.gt_")]
+#[doc(alias = "torch.Tensor.greater_")]
+pub fn gt_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::GT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are larger than those of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gt")]
+#[doc(alias = "torch.greater")]
+pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::GT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are larger than those of `other` or equal.
+#[doc(alias = "torch.ge")]
+#[doc(alias = "torch.Tensor.ge")]
+#[doc(alias = "torch.greater_equal")]
+#[doc(alias = "torch.Tensor.greater_equal")]
+#[doc(alias = "torch.Tensor.__ge__")]
+pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::GE.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are larger than those of `other` or equal. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ge_")]
+#[doc(alias = "torch.Tensor.greater_equal_")]
+pub fn ge_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::GE_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether elements are larger than those of `other` or equal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ge")]
+#[doc(alias = "torch.greater_equal")]
+pub fn ge_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::GE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether both elements are non-zero.
+#[doc(alias = "torch.logical_and")]
+#[doc(alias = "torch.Tensor.logical_and")]
+pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LOGICAL_AND.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether both elements are non-zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.logical_and_")]
+pub fn logical_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LOGICAL_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_and")]
+pub fn logical_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LOGICAL_AND_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether either element is non-zero.
+#[doc(alias = "torch.logical_or")]
+#[doc(alias = "torch.Tensor.logical_or")]
+pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LOGICAL_OR.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether either element is non-zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.logical_or_")]
+pub fn logical_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LOGICAL_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_or")]
+pub fn logical_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LOGICAL_OR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether exactly one element is non-zero.
+#[doc(alias = "torch.logical_xor")]
+#[doc(alias = "torch.Tensor.logical_xor")]
+pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::LOGICAL_XOR.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether exactly one element is non-zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.logical_xor_")]
+pub fn logical_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::LOGICAL_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_xor")]
+pub fn logical_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LOGICAL_XOR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Whether elements are zero.
+#[doc(alias = "torch.logical_not")]
+#[doc(alias = "torch.Tensor.logical_not")]
+pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
+    (comparison::LOGICAL_NOT.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.logical_not_")]
+pub fn logical_not_(self_: &Tensor) -> Result<()> {
+    (comparison::LOGICAL_NOT_.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logical_not")]
+pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::LOGICAL_NOT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Bits that both have; logical for bools.
+#[doc(alias = "torch.bitwise_and")]
+#[doc(alias = "torch.Tensor.bitwise_and")]
+#[doc(alias = "torch.Tensor.__and__")]
+#[doc(alias = "torch.Tensor.__rand__")]
+pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_AND.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that both have; logical for bools. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_and_")]
+#[doc(alias = "torch.Tensor.__iand__")]
+pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_and")]
+pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_AND_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Bits that either has; logical for bools.
+#[doc(alias = "torch.bitwise_or")]
+#[doc(alias = "torch.Tensor.bitwise_or")]
+#[doc(alias = "torch.Tensor.__or__")]
+#[doc(alias = "torch.Tensor.__ror__")]
+pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_OR.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that either has; logical for bools. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_or_")]
+#[doc(alias = "torch.Tensor.__ior__")]
+pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_or")]
+pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_OR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Bits that exactly one has; logical for bools.
+#[doc(alias = "torch.bitwise_xor")]
+#[doc(alias = "torch.Tensor.bitwise_xor")]
+#[doc(alias = "torch.Tensor.__xor__")]
+#[doc(alias = "torch.Tensor.__rxor__")]
+pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_XOR.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_xor_")]
+#[doc(alias = "torch.Tensor.__ixor__")]
+pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_xor")]
+pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_XOR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// All bits flipped; logical for bools.
+#[doc(alias = "torch.bitwise_not")]
+#[doc(alias = "torch.Tensor.bitwise_not")]
+#[doc(alias = "torch.Tensor.__invert__")]
+pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_NOT.get(self_.key_set())?)(self_)
+}
+
+/// All bits flipped; logical for bools. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_not_")]
+pub fn bitwise_not_(self_: &Tensor) -> Result<()> {
+    (comparison::BITWISE_NOT_.get(self_.key_set())?)(self_)
+}
+
+/// All bits flipped; logical for bools. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_not")]
+pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_NOT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Bits shifted to the left by `other`.
+#[doc(alias = "torch.bitwise_left_shift")]
+#[doc(alias = "torch.Tensor.bitwise_left_shift")]
+#[doc(alias = "torch.Tensor.__lshift__")]
+pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_LEFT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits shifted to the left by `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_left_shift_")]
+#[doc(alias = "torch.Tensor.__ilshift__")]
+pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_LEFT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_left_shift")]
+pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_LEFT_SHIFT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, out,
+    )
+}
+
+/// Bits shifted to the right by `other`, keeping the sign.
+#[doc(alias = "torch.bitwise_right_shift")]
+#[doc(alias = "torch.Tensor.bitwise_right_shift")]
+#[doc(alias = "torch.Tensor.__rshift__")]
+pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (comparison::BITWISE_RIGHT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.bitwise_right_shift_")]
+#[doc(alias = "torch.Tensor.__irshift__")]
+pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (comparison::BITWISE_RIGHT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bitwise_right_shift")]
+pub fn bitwise_right_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::BITWISE_RIGHT_SHIFT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, out,
+    )
+}
+
+/// Whether elements are NaN.
+#[doc(alias = "torch.isnan")]
+#[doc(alias = "torch.Tensor.isnan")]
+pub fn isnan(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISNAN.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are infinite.
+#[doc(alias = "torch.isinf")]
+#[doc(alias = "torch.Tensor.isinf")]
+pub fn isinf(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISINF.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are neither infinite nor NaN.
+#[doc(alias = "torch.isfinite")]
+#[doc(alias = "torch.Tensor.isfinite")]
+pub fn isfinite(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISFINITE.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are plus infinity.
+#[doc(alias = "torch.isposinf")]
+#[doc(alias = "torch.Tensor.isposinf")]
+pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISPOSINF.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are plus infinity. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isposinf")]
+pub fn isposinf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::ISPOSINF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether elements are minus infinity.
+#[doc(alias = "torch.isneginf")]
+#[doc(alias = "torch.Tensor.isneginf")]
+pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISNEGINF.get(self_.key_set())?)(self_)
+}
+
+/// Whether elements are minus infinity. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isneginf")]
+pub fn isneginf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (comparison::ISNEGINF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether imaginary parts are 0.
+#[doc(alias = "torch.isreal")]
+#[doc(alias = "torch.Tensor.isreal")]
+pub fn isreal(self_: &Tensor) -> Result<Tensor> {
+    (comparison::ISREAL.get(self_.key_set())?)(self_)
+}
+
+/// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+///
+/// Documented defaults: `rtol` 1e-5, `atol` 1e-8, `equal_nan` false.
+#[doc(alias = "torch.isclose")]
+#[doc(alias = "torch.Tensor.isclose")]
+pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
+    (comparison::ISCLOSE.get(self_.key_set() | other.key_set())?)(self_, other, rtol, atol, equal_nan)
+}
+
+/// Whether all elements are close, by `isclose`.
+///
+/// Documented defaults: `rtol` 1e-5, `atol` 1e-8, `equal_nan` false.
+#[doc(alias = "torch.allclose")]
+#[doc(alias = "torch.Tensor.allclose")]
+pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
+    (comparison::ALLCLOSE.get(self_.key_set() | other.key_set())?)(self_, other, rtol, atol, equal_nan)
+}
+
+/// Whether both have the same shape and elements.
+#[doc(alias = "torch.equal")]
+#[doc(alias = "torch.Tensor.equal")]
+pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
+    (comparison::EQUAL.get(self_.key_set() | other.key_set())?)(self_, other)
+}
 
 /// A copy with memory of its own.
 ///
@@ -261,6 +688,8 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.add")]
 #[doc(alias = "torch.Tensor.add")]
+#[doc(alias = "torch.Tensor.__add__")]
+#[doc(alias = "torch.Tensor.__radd__")]
 pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -271,6 +700,7 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 ///
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.Tensor.add_")]
+#[doc(alias = "torch.Tensor.__iadd__")]
 pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -292,6 +722,7 @@ pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 #[doc(alias = "torch.Tensor.sub")]
 #[doc(alias = "torch.subtract")]
 #[doc(alias = "torch.Tensor.subtract")]
+#[doc(alias = "torch.Tensor.__sub__")]
 pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::SUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -301,6 +732,7 @@ pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.Tensor.sub_")]
 #[doc(alias = "torch.Tensor.subtract_")]
+#[doc(alias = "torch.Tensor.__isub__")]
 pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::SUB_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -314,11 +746,22 @@ pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
     (pointwise::SUB_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
 }
 
+/// Subtracts the input, scaled by `alpha`, from `other`.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.rsub")]
+#[doc(alias = "torch.Tensor.__rsub__")]
+pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (pointwise::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+}
+
 /// Multiplies the input by `other`.
 #[doc(alias = "torch.mul")]
 #[doc(alias = "torch.Tensor.mul")]
 #[doc(alias = "torch.multiply")]
 #[doc(alias = "torch.Tensor.multiply")]
+#[doc(alias = "torch.Tensor.__mul__")]
+#[doc(alias = "torch.Tensor.__rmul__")]
 pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::MUL.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -326,6 +769,7 @@ pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Multiplies the input by `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.mul_")]
 #[doc(alias = "torch.Tensor.multiply_")]
+#[doc(alias = "torch.Tensor.__imul__")]
 pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::MUL_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -344,6 +788,8 @@ pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.divide")]
 #[doc(alias = "torch.true_divide")]
 #[doc(alias = "torch.Tensor.true_divide")]
+#[doc(alias = "torch.Tensor.__truediv__")]
+#[doc(alias = "torch.Tensor.__div__")]
 pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::DIV.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -352,6 +798,8 @@ pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.div_")]
 #[doc(alias = "torch.Tensor.divide_")]
 #[doc(alias = "torch.Tensor.true_divide_")]
+#[doc(alias = "torch.Tensor.__itruediv__")]
+#[doc(alias = "torch.Tensor.__idiv__")]
 pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::DIV_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -367,18 +815,22 @@ pub fn div_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
 #[doc(alias = "torch.div")]
 #[doc(alias = "torch.Tensor.div")]
+#[doc(alias = "torch.divide")]
+#[doc(alias = "torch.Tensor.divide")]
 pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
     (pointwise::DIV_MODE.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.div_")]
+#[doc(alias = "torch.Tensor.divide_")]
 pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
     (pointwise::DIV_MODE_.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.div")]
+#[doc(alias = "torch.divide")]
 pub fn div_mode_out(
     self_: &Tensor,
     other: &Tensor,
@@ -393,46 +845,581 @@ pub fn div_mode_out(
     )
 }
 
-/// Negates every element.
-#[doc(alias = "torch.neg")]
-#[doc(alias = "torch.Tensor.neg")]
-#[doc(alias = "torch.negative")]
-#[doc(alias = "torch.Tensor.negative")]
-pub fn neg(self_: &Tensor) -> Result<Tensor> {
-    (pointwise::NEG.get(self_.key_set())?)(self_)
+/// Quotient rounded down, as Python's `//`.
+#[doc(alias = "torch.floor_divide")]
+#[doc(alias = "torch.Tensor.floor_divide")]
+#[doc(alias = "torch.Tensor.__floordiv__")]
+pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::FLOOR_DIVIDE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Negates every element. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.neg_")]
-#[doc(alias = "torch.Tensor.negative_")]
-pub fn neg_(self_: &Tensor) -> Result<()> {
-    (pointwise::NEG_.get(self_.key_set())?)(self_)
+/// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.floor_divide_")]
+#[doc(alias = "torch.Tensor.__ifloordiv__")]
+pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Negates every element. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.neg")]
-#[doc(alias = "torch.negative")]
-pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::NEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+/// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor_divide")]
+pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FLOOR_DIVIDE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
-/// Exponential of every element.
-#[doc(alias = "torch.exp")]
-#[doc(alias = "torch.Tensor.exp")]
-pub fn exp(self_: &Tensor) -> Result<Tensor> {
-    (pointwise::EXP.get(self_.key_set())?)(self_)
+/// Remainder with the sign of the divisor, as Python's `%`.
+#[doc(alias = "torch.remainder")]
+#[doc(alias = "torch.Tensor.remainder")]
+#[doc(alias = "torch.Tensor.__mod__")]
+pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::REMAINDER.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Exponential of every element. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.exp_")]
-pub fn exp_(self_: &Tensor) -> Result<()> {
-    (pointwise::EXP_.get(self_.key_set())?)(self_)
+/// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.remainder_")]
+#[doc(alias = "torch.Tensor.__imod__")]
+pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::REMAINDER_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Exponential of every element. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.exp")]
-pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::EXP_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+/// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.remainder")]
+pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::REMAINDER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`.
+#[doc(alias = "torch.fmod")]
+#[doc(alias = "torch.Tensor.fmod")]
+pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::FMOD.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.fmod_")]
+pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::FMOD_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmod")]
+pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FMOD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The input to the power `exponent`.
+#[doc(alias = "torch.pow")]
+#[doc(alias = "torch.Tensor.pow")]
+#[doc(alias = "torch.Tensor.__pow__")]
+pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    (pointwise::POW.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.pow_")]
+#[doc(alias = "torch.Tensor.__ipow__")]
+pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    (pointwise::POW_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.pow")]
+pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::POW_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(self_, exponent, out)
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128.
+#[doc(alias = "torch.float_power")]
+#[doc(alias = "torch.Tensor.float_power")]
+pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    (pointwise::FLOAT_POWER.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.float_power")]
+pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FLOAT_POWER_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(
+        self_, exponent, out,
+    )
+}
+
+/// The larger of both, element by element; NaN if either is.
+#[doc(alias = "torch.maximum")]
+#[doc(alias = "torch.Tensor.maximum")]
+pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::MAXIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.maximum")]
+pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::MAXIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The smaller of both, element by element; NaN if either is.
+#[doc(alias = "torch.minimum")]
+#[doc(alias = "torch.Tensor.minimum")]
+pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::MINIMUM.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.minimum")]
+pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::MINIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The larger of both; NaN only if both are.
+#[doc(alias = "torch.fmax")]
+#[doc(alias = "torch.Tensor.fmax")]
+pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::FMAX.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmax")]
+pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FMAX_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The smaller of both; NaN only if both are.
+#[doc(alias = "torch.fmin")]
+#[doc(alias = "torch.Tensor.fmin")]
+pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::FMIN.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.fmin")]
+pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::FMIN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.Tensor.clamp")]
+#[doc(alias = "torch.clip")]
+#[doc(alias = "torch.Tensor.clip")]
+pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    (pointwise::CLAMP.get(self_.key_set())?)(self_, min, max)
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.Tensor.clamp_")]
+#[doc(alias = "torch.Tensor.clip_")]
+pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    (pointwise::CLAMP_.get(self_.key_set())?)(self_, min, max)
+}
+
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.clip")]
+pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_OUT.get(self_.key_set() | out.key_set())?)(self_, min, max, out)
+}
+
+/// As `clamp` with tensors as bounds.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.Tensor.clamp")]
+#[doc(alias = "torch.clip")]
+#[doc(alias = "torch.Tensor.clip")]
+pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+    (pointwise::CLAMP_TENSOR.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
+}
+
+/// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.Tensor.clamp_")]
+#[doc(alias = "torch.Tensor.clip_")]
+pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    (pointwise::CLAMP_TENSOR_.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
+}
+
+/// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.clip")]
+pub fn clamp_tensor_out(
+    self_: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (pointwise::CLAMP_TENSOR_OUT.get(self_.key_set() | opt_keys(min) | opt_keys(max) | out.key_set())?)(
+        self_, min, max, out,
+    )
+}
+
+/// `max(x, min)`.
+#[doc(alias = "torch.clamp_min")]
+#[doc(alias = "torch.Tensor.clamp_min")]
+pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    (pointwise::CLAMP_MIN.get(self_.key_set())?)(self_, min)
+}
+
+/// `max(x, min)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_min_")]
+pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
+    (pointwise::CLAMP_MIN_.get(self_.key_set())?)(self_, min)
+}
+
+/// `max(x, min)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, min, out)
+}
+
+/// `max(x, min)` with a tensor as bound.
+#[doc(alias = "torch.clamp_min")]
+#[doc(alias = "torch.Tensor.clamp_min")]
+pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+    (pointwise::CLAMP_MIN_TENSOR.get(self_.key_set() | min.key_set())?)(self_, min)
+}
+
+/// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_min_")]
+pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
+    (pointwise::CLAMP_MIN_TENSOR_.get(self_.key_set() | min.key_set())?)(self_, min)
+}
+
+/// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MIN_TENSOR_OUT.get(self_.key_set() | min.key_set() | out.key_set())?)(self_, min, out)
+}
+
+/// `min(x, max)`.
+#[doc(alias = "torch.clamp_max")]
+#[doc(alias = "torch.Tensor.clamp_max")]
+pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    (pointwise::CLAMP_MAX.get(self_.key_set())?)(self_, max)
+}
+
+/// `min(x, max)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_max_")]
+pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
+    (pointwise::CLAMP_MAX_.get(self_.key_set())?)(self_, max)
+}
+
+/// `min(x, max)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, max, out)
+}
+
+/// `min(x, max)` with a tensor as bound.
+#[doc(alias = "torch.clamp_max")]
+#[doc(alias = "torch.Tensor.clamp_max")]
+pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+    (pointwise::CLAMP_MAX_TENSOR.get(self_.key_set() | max.key_set())?)(self_, max)
+}
+
+/// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_max_")]
+pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
+    (pointwise::CLAMP_MAX_TENSOR_.get(self_.key_set() | max.key_set())?)(self_, max)
+}
+
+/// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MAX_TENSOR_OUT.get(self_.key_set() | max.key_set() | out.key_set())?)(self_, max, out)
+}
+
+/// `self + weight * (end - self)`.
+#[doc(alias = "torch.lerp")]
+#[doc(alias = "torch.Tensor.lerp")]
+pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    (pointwise::LERP_TENSOR.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lerp_")]
+pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
+    (pointwise::LERP_TENSOR_.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
+pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LERP_TENSOR_OUT.get(self_.key_set() | end.key_set() | weight.key_set() | out.key_set())?)(
+        self_, end, weight, out,
+    )
+}
+
+/// `self + weight * (end - self)` with one number as weight.
+#[doc(alias = "torch.lerp")]
+#[doc(alias = "torch.Tensor.lerp")]
+pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
+    (pointwise::LERP.get(self_.key_set() | end.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lerp_")]
+pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
+    (pointwise::LERP_.get(self_.key_set() | end.key_set())?)(self_, end, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lerp")]
+pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
+    (pointwise::LERP_OUT.get(self_.key_set() | end.key_set() | out.key_set())?)(self_, end, weight, out)
+}
+
+/// `self + value * tensor1 * tensor2`.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.addcmul")]
+#[doc(alias = "torch.Tensor.addcmul")]
+pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    (pointwise::ADDCMUL.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.Tensor.addcmul_")]
+pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    (pointwise::ADDCMUL_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.addcmul")]
+pub fn addcmul_out(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (pointwise::ADDCMUL_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
+        self_, tensor1, tensor2, value, out,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.addcdiv")]
+#[doc(alias = "torch.Tensor.addcdiv")]
+pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    (pointwise::ADDCDIV.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.Tensor.addcdiv_")]
+pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    (pointwise::ADDCDIV_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `value` 1.
+#[doc(alias = "torch.addcdiv")]
+pub fn addcdiv_out(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (pointwise::ADDCDIV_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
+        self_, tensor1, tensor2, value, out,
+    )
+}
+
+/// Elements of the input where `condition` holds, of `other` elsewhere.
+#[doc(alias = "torch.where")]
+#[doc(alias = "torch.Tensor.where")]
+pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::WHERE.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
+}
+
+/// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.where")]
+pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
+        condition, self_, other, out,
+    )
+}
+
+/// Angle of the point (`other`, `self`).
+#[doc(alias = "torch.atan2")]
+#[doc(alias = "torch.Tensor.atan2")]
+#[doc(alias = "torch.arctan2")]
+#[doc(alias = "torch.Tensor.arctan2")]
+pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::ATAN2.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.atan2_")]
+#[doc(alias = "torch.Tensor.arctan2_")]
+pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::ATAN2_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan2")]
+#[doc(alias = "torch.arctan2")]
+pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::ATAN2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow.
+#[doc(alias = "torch.hypot")]
+#[doc(alias = "torch.Tensor.hypot")]
+pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::HYPOT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.hypot_")]
+pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::HYPOT_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hypot")]
+pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::HYPOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Magnitude of the input, sign of `other`.
+#[doc(alias = "torch.copysign")]
+#[doc(alias = "torch.Tensor.copysign")]
+pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::COPYSIGN.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.copysign_")]
+pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::COPYSIGN_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.copysign")]
+pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::COPYSIGN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// The next float after the input towards `other`.
+#[doc(alias = "torch.nextafter")]
+#[doc(alias = "torch.Tensor.nextafter")]
+pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::NEXTAFTER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The next float after the input towards `other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.nextafter_")]
+pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::NEXTAFTER_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nextafter")]
+pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::NEXTAFTER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `self * 2^other`.
+#[doc(alias = "torch.ldexp")]
+#[doc(alias = "torch.Tensor.ldexp")]
+pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::LDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `self * 2^other`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ldexp_")]
+pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::LDEXP_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `self * 2^other`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ldexp")]
+pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0.
+#[doc(alias = "torch.heaviside")]
+#[doc(alias = "torch.Tensor.heaviside")]
+pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+    (pointwise::HEAVISIDE.get(self_.key_set() | values.key_set())?)(self_, values)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.heaviside_")]
+pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
+    (pointwise::HEAVISIDE_.get(self_.key_set() | values.key_set())?)(self_, values)
+}
+
+/// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.heaviside")]
+pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::HEAVISIDE_OUT.get(self_.key_set() | values.key_set() | out.key_set())?)(self_, values, out)
+}
+
+/// `log(exp(self) + exp(other))` without overflow.
+#[doc(alias = "torch.logaddexp")]
+#[doc(alias = "torch.Tensor.logaddexp")]
+pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::LOGADDEXP.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp")]
+pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LOGADDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `log2(2^self + 2^other)` without overflow.
+#[doc(alias = "torch.logaddexp2")]
+#[doc(alias = "torch.Tensor.logaddexp2")]
+pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::LOGADDEXP2.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logaddexp2")]
+pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LOGADDEXP2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN.
+#[doc(alias = "torch.xlogy")]
+#[doc(alias = "torch.Tensor.xlogy")]
+#[doc(alias = "torch.special.xlogy")]
+pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::XLOGY.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.xlogy_")]
+pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
@@ -451,38 +1438,29 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
     (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
 }
 
-/// Whether elements are equal.
-#[doc(alias = "torch.eq")]
-#[doc(alias = "torch.Tensor.eq")]
-pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::EQ.get(self_.key_set() | other.key_set())?)(self_, other)
+/// `other / self`.
+#[doc(alias = "torch.Tensor.__rtruediv__")]
+#[doc(alias = "torch.Tensor.__rdiv__")]
+pub fn rtruediv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RTRUEDIV.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Whether elements are equal. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.eq_")]
-pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
-    (pointwise::EQ_.get(self_.key_set() | other.key_set())?)(self_, other)
+/// `other // self`.
+#[doc(alias = "torch.Tensor.__rfloordiv__")]
+pub fn rfloordiv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RFLOORDIV.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Whether elements are equal. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.eq")]
-pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::EQ_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+/// `other % self`.
+#[doc(alias = "torch.Tensor.__rmod__")]
+pub fn rmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RMOD.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
-/// Elements of the input where `condition` holds, of `other` elsewhere.
-#[doc(alias = "torch.where")]
-#[doc(alias = "torch.Tensor.where")]
-pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::WHERE.get(condition.key_set() | self_.key_set() | other.key_set())?)(condition, self_, other)
-}
-
-/// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.where")]
-pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (pointwise::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
-        condition, self_, other, out,
-    )
+/// `other ** self`.
+#[doc(alias = "torch.Tensor.__rpow__")]
+pub fn rpow(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::RPOW.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Sum of all elements, or over dimensions.
@@ -552,6 +1530,886 @@ pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 #[doc(alias = "torch.argmax")]
 pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ARGMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Absolute value; of a complex number its magnitude, real.
+#[doc(alias = "torch.abs")]
+#[doc(alias = "torch.Tensor.abs")]
+#[doc(alias = "torch.absolute")]
+#[doc(alias = "torch.Tensor.absolute")]
+#[doc(alias = "torch.Tensor.__abs__")]
+pub fn abs(self_: &Tensor) -> Result<Tensor> {
+    (unary::ABS.get(self_.key_set())?)(self_)
+}
+
+/// Absolute value; of a complex number its magnitude, real. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.abs_")]
+#[doc(alias = "torch.Tensor.absolute_")]
+pub fn abs_(self_: &Tensor) -> Result<()> {
+    (unary::ABS_.get(self_.key_set())?)(self_)
+}
+
+/// Absolute value; of a complex number its magnitude, real. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.abs")]
+#[doc(alias = "torch.absolute")]
+pub fn abs_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ABS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
+#[doc(alias = "torch.sgn")]
+#[doc(alias = "torch.Tensor.sgn")]
+pub fn sgn(self_: &Tensor) -> Result<Tensor> {
+    (unary::SGN.get(self_.key_set())?)(self_)
+}
+
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sgn_")]
+pub fn sgn_(self_: &Tensor) -> Result<()> {
+    (unary::SGN_.get(self_.key_set())?)(self_)
+}
+
+/// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sgn")]
+pub fn sgn_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SGN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN.
+#[doc(alias = "torch.sign")]
+#[doc(alias = "torch.Tensor.sign")]
+pub fn sign(self_: &Tensor) -> Result<Tensor> {
+    (unary::SIGN.get(self_.key_set())?)(self_)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sign_")]
+pub fn sign_(self_: &Tensor) -> Result<()> {
+    (unary::SIGN_.get(self_.key_set())?)(self_)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sign")]
+pub fn sign_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SIGN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether the sign bit is set; so for -0.0.
+#[doc(alias = "torch.signbit")]
+#[doc(alias = "torch.Tensor.signbit")]
+pub fn signbit(self_: &Tensor) -> Result<Tensor> {
+    (unary::SIGNBIT.get(self_.key_set())?)(self_)
+}
+
+/// Whether the sign bit is set; so for -0.0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.signbit")]
+pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SIGNBIT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Negates every element.
+#[doc(alias = "torch.neg")]
+#[doc(alias = "torch.Tensor.neg")]
+#[doc(alias = "torch.negative")]
+#[doc(alias = "torch.Tensor.negative")]
+#[doc(alias = "torch.Tensor.__neg__")]
+pub fn neg(self_: &Tensor) -> Result<Tensor> {
+    (unary::NEG.get(self_.key_set())?)(self_)
+}
+
+/// Negates every element. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.neg_")]
+#[doc(alias = "torch.Tensor.negative_")]
+pub fn neg_(self_: &Tensor) -> Result<()> {
+    (unary::NEG_.get(self_.key_set())?)(self_)
+}
+
+/// Negates every element. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.neg")]
+#[doc(alias = "torch.negative")]
+pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::NEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `1 / x`.
+#[doc(alias = "torch.reciprocal")]
+#[doc(alias = "torch.Tensor.reciprocal")]
+pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
+    (unary::RECIPROCAL.get(self_.key_set())?)(self_)
+}
+
+/// `1 / x`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.reciprocal_")]
+pub fn reciprocal_(self_: &Tensor) -> Result<()> {
+    (unary::RECIPROCAL_.get(self_.key_set())?)(self_)
+}
+
+/// `1 / x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.reciprocal")]
+pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::RECIPROCAL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Square root.
+#[doc(alias = "torch.sqrt")]
+#[doc(alias = "torch.Tensor.sqrt")]
+pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
+    (unary::SQRT.get(self_.key_set())?)(self_)
+}
+
+/// Square root. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sqrt_")]
+pub fn sqrt_(self_: &Tensor) -> Result<()> {
+    (unary::SQRT_.get(self_.key_set())?)(self_)
+}
+
+/// Square root. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sqrt")]
+pub fn sqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SQRT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `1 / sqrt(x)`.
+#[doc(alias = "torch.rsqrt")]
+#[doc(alias = "torch.Tensor.rsqrt")]
+pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
+    (unary::RSQRT.get(self_.key_set())?)(self_)
+}
+
+/// `1 / sqrt(x)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.rsqrt_")]
+pub fn rsqrt_(self_: &Tensor) -> Result<()> {
+    (unary::RSQRT_.get(self_.key_set())?)(self_)
+}
+
+/// `1 / sqrt(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rsqrt")]
+pub fn rsqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::RSQRT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `x * x`.
+#[doc(alias = "torch.square")]
+#[doc(alias = "torch.Tensor.square")]
+pub fn square(self_: &Tensor) -> Result<Tensor> {
+    (unary::SQUARE.get(self_.key_set())?)(self_)
+}
+
+/// `x * x`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.square_")]
+pub fn square_(self_: &Tensor) -> Result<()> {
+    (unary::SQUARE_.get(self_.key_set())?)(self_)
+}
+
+/// `x * x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.square")]
+pub fn square_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SQUARE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Exponential.
+#[doc(alias = "torch.exp")]
+#[doc(alias = "torch.Tensor.exp")]
+pub fn exp(self_: &Tensor) -> Result<Tensor> {
+    (unary::EXP.get(self_.key_set())?)(self_)
+}
+
+/// Exponential. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.exp_")]
+pub fn exp_(self_: &Tensor) -> Result<()> {
+    (unary::EXP_.get(self_.key_set())?)(self_)
+}
+
+/// Exponential. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.exp")]
+pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::EXP_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// 2 to the power of every element.
+#[doc(alias = "torch.exp2")]
+#[doc(alias = "torch.Tensor.exp2")]
+#[doc(alias = "torch.special.exp2")]
+pub fn exp2(self_: &Tensor) -> Result<Tensor> {
+    (unary::EXP2.get(self_.key_set())?)(self_)
+}
+
+/// 2 to the power of every element. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.exp2_")]
+pub fn exp2_(self_: &Tensor) -> Result<()> {
+    (unary::EXP2_.get(self_.key_set())?)(self_)
+}
+
+/// 2 to the power of every element. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.exp2")]
+#[doc(alias = "torch.special.exp2")]
+pub fn exp2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::EXP2_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `exp(x) - 1`, accurate near 0.
+#[doc(alias = "torch.expm1")]
+#[doc(alias = "torch.Tensor.expm1")]
+#[doc(alias = "torch.special.expm1")]
+pub fn expm1(self_: &Tensor) -> Result<Tensor> {
+    (unary::EXPM1.get(self_.key_set())?)(self_)
+}
+
+/// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.expm1_")]
+pub fn expm1_(self_: &Tensor) -> Result<()> {
+    (unary::EXPM1_.get(self_.key_set())?)(self_)
+}
+
+/// `exp(x) - 1`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.expm1")]
+#[doc(alias = "torch.special.expm1")]
+pub fn expm1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::EXPM1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Natural logarithm.
+#[doc(alias = "torch.log")]
+#[doc(alias = "torch.Tensor.log")]
+pub fn log(self_: &Tensor) -> Result<Tensor> {
+    (unary::LOG.get(self_.key_set())?)(self_)
+}
+
+/// Natural logarithm. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.log_")]
+pub fn log_(self_: &Tensor) -> Result<()> {
+    (unary::LOG_.get(self_.key_set())?)(self_)
+}
+
+/// Natural logarithm. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log")]
+pub fn log_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::LOG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Logarithm to base 2.
+#[doc(alias = "torch.log2")]
+#[doc(alias = "torch.Tensor.log2")]
+pub fn log2(self_: &Tensor) -> Result<Tensor> {
+    (unary::LOG2.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm to base 2. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.log2_")]
+pub fn log2_(self_: &Tensor) -> Result<()> {
+    (unary::LOG2_.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm to base 2. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log2")]
+pub fn log2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::LOG2_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Logarithm to base 10.
+#[doc(alias = "torch.log10")]
+#[doc(alias = "torch.Tensor.log10")]
+pub fn log10(self_: &Tensor) -> Result<Tensor> {
+    (unary::LOG10.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm to base 10. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.log10_")]
+pub fn log10_(self_: &Tensor) -> Result<()> {
+    (unary::LOG10_.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm to base 10. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log10")]
+pub fn log10_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::LOG10_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `log(1 + x)`, accurate near 0.
+#[doc(alias = "torch.log1p")]
+#[doc(alias = "torch.Tensor.log1p")]
+#[doc(alias = "torch.special.log1p")]
+pub fn log1p(self_: &Tensor) -> Result<Tensor> {
+    (unary::LOG1P.get(self_.key_set())?)(self_)
+}
+
+/// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.log1p_")]
+pub fn log1p_(self_: &Tensor) -> Result<()> {
+    (unary::LOG1P_.get(self_.key_set())?)(self_)
+}
+
+/// `log(1 + x)`, accurate near 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log1p")]
+#[doc(alias = "torch.special.log1p")]
+pub fn log1p_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::LOG1P_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Sine.
+#[doc(alias = "torch.sin")]
+#[doc(alias = "torch.Tensor.sin")]
+pub fn sin(self_: &Tensor) -> Result<Tensor> {
+    (unary::SIN.get(self_.key_set())?)(self_)
+}
+
+/// Sine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sin_")]
+pub fn sin_(self_: &Tensor) -> Result<()> {
+    (unary::SIN_.get(self_.key_set())?)(self_)
+}
+
+/// Sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sin")]
+pub fn sin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Cosine.
+#[doc(alias = "torch.cos")]
+#[doc(alias = "torch.Tensor.cos")]
+pub fn cos(self_: &Tensor) -> Result<Tensor> {
+    (unary::COS.get(self_.key_set())?)(self_)
+}
+
+/// Cosine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.cos_")]
+pub fn cos_(self_: &Tensor) -> Result<()> {
+    (unary::COS_.get(self_.key_set())?)(self_)
+}
+
+/// Cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cos")]
+pub fn cos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::COS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Tangent.
+#[doc(alias = "torch.tan")]
+#[doc(alias = "torch.Tensor.tan")]
+pub fn tan(self_: &Tensor) -> Result<Tensor> {
+    (unary::TAN.get(self_.key_set())?)(self_)
+}
+
+/// Tangent. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.tan_")]
+pub fn tan_(self_: &Tensor) -> Result<()> {
+    (unary::TAN_.get(self_.key_set())?)(self_)
+}
+
+/// Tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tan")]
+pub fn tan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::TAN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Arc sine.
+#[doc(alias = "torch.asin")]
+#[doc(alias = "torch.Tensor.asin")]
+#[doc(alias = "torch.arcsin")]
+#[doc(alias = "torch.Tensor.arcsin")]
+pub fn asin(self_: &Tensor) -> Result<Tensor> {
+    (unary::ASIN.get(self_.key_set())?)(self_)
+}
+
+/// Arc sine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.asin_")]
+#[doc(alias = "torch.Tensor.arcsin_")]
+pub fn asin_(self_: &Tensor) -> Result<()> {
+    (unary::ASIN_.get(self_.key_set())?)(self_)
+}
+
+/// Arc sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.asin")]
+#[doc(alias = "torch.arcsin")]
+pub fn asin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ASIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Arc cosine.
+#[doc(alias = "torch.acos")]
+#[doc(alias = "torch.Tensor.acos")]
+#[doc(alias = "torch.arccos")]
+#[doc(alias = "torch.Tensor.arccos")]
+pub fn acos(self_: &Tensor) -> Result<Tensor> {
+    (unary::ACOS.get(self_.key_set())?)(self_)
+}
+
+/// Arc cosine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.acos_")]
+#[doc(alias = "torch.Tensor.arccos_")]
+pub fn acos_(self_: &Tensor) -> Result<()> {
+    (unary::ACOS_.get(self_.key_set())?)(self_)
+}
+
+/// Arc cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.acos")]
+#[doc(alias = "torch.arccos")]
+pub fn acos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ACOS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Arc tangent.
+#[doc(alias = "torch.atan")]
+#[doc(alias = "torch.Tensor.atan")]
+#[doc(alias = "torch.arctan")]
+#[doc(alias = "torch.Tensor.arctan")]
+pub fn atan(self_: &Tensor) -> Result<Tensor> {
+    (unary::ATAN.get(self_.key_set())?)(self_)
+}
+
+/// Arc tangent. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.atan_")]
+#[doc(alias = "torch.Tensor.arctan_")]
+pub fn atan_(self_: &Tensor) -> Result<()> {
+    (unary::ATAN_.get(self_.key_set())?)(self_)
+}
+
+/// Arc tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atan")]
+#[doc(alias = "torch.arctan")]
+pub fn atan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ATAN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Hyperbolic sine.
+#[doc(alias = "torch.sinh")]
+#[doc(alias = "torch.Tensor.sinh")]
+pub fn sinh(self_: &Tensor) -> Result<Tensor> {
+    (unary::SINH.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic sine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sinh_")]
+pub fn sinh_(self_: &Tensor) -> Result<()> {
+    (unary::SINH_.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sinh")]
+pub fn sinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SINH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Hyperbolic cosine.
+#[doc(alias = "torch.cosh")]
+#[doc(alias = "torch.Tensor.cosh")]
+pub fn cosh(self_: &Tensor) -> Result<Tensor> {
+    (unary::COSH.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic cosine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.cosh_")]
+pub fn cosh_(self_: &Tensor) -> Result<()> {
+    (unary::COSH_.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cosh")]
+pub fn cosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::COSH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Hyperbolic tangent.
+#[doc(alias = "torch.tanh")]
+#[doc(alias = "torch.Tensor.tanh")]
+pub fn tanh(self_: &Tensor) -> Result<Tensor> {
+    (unary::TANH.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic tangent. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.tanh_")]
+pub fn tanh_(self_: &Tensor) -> Result<()> {
+    (unary::TANH_.get(self_.key_set())?)(self_)
+}
+
+/// Hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tanh")]
+pub fn tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::TANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Inverse hyperbolic sine.
+#[doc(alias = "torch.asinh")]
+#[doc(alias = "torch.Tensor.asinh")]
+#[doc(alias = "torch.arcsinh")]
+#[doc(alias = "torch.Tensor.arcsinh")]
+pub fn asinh(self_: &Tensor) -> Result<Tensor> {
+    (unary::ASINH.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic sine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.asinh_")]
+#[doc(alias = "torch.Tensor.arcsinh_")]
+pub fn asinh_(self_: &Tensor) -> Result<()> {
+    (unary::ASINH_.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic sine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.asinh")]
+#[doc(alias = "torch.arcsinh")]
+pub fn asinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ASINH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Inverse hyperbolic cosine.
+#[doc(alias = "torch.acosh")]
+#[doc(alias = "torch.Tensor.acosh")]
+#[doc(alias = "torch.arccosh")]
+#[doc(alias = "torch.Tensor.arccosh")]
+pub fn acosh(self_: &Tensor) -> Result<Tensor> {
+    (unary::ACOSH.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic cosine. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.acosh_")]
+#[doc(alias = "torch.Tensor.arccosh_")]
+pub fn acosh_(self_: &Tensor) -> Result<()> {
+    (unary::ACOSH_.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic cosine. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.acosh")]
+#[doc(alias = "torch.arccosh")]
+pub fn acosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ACOSH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Inverse hyperbolic tangent.
+#[doc(alias = "torch.atanh")]
+#[doc(alias = "torch.Tensor.atanh")]
+#[doc(alias = "torch.arctanh")]
+#[doc(alias = "torch.Tensor.arctanh")]
+pub fn atanh(self_: &Tensor) -> Result<Tensor> {
+    (unary::ATANH.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic tangent. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.atanh_")]
+#[doc(alias = "torch.Tensor.arctanh_")]
+pub fn atanh_(self_: &Tensor) -> Result<()> {
+    (unary::ATANH_.get(self_.key_set())?)(self_)
+}
+
+/// Inverse hyperbolic tangent. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.atanh")]
+#[doc(alias = "torch.arctanh")]
+pub fn atanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ATANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds down.
+#[doc(alias = "torch.floor")]
+#[doc(alias = "torch.Tensor.floor")]
+pub fn floor(self_: &Tensor) -> Result<Tensor> {
+    (unary::FLOOR.get(self_.key_set())?)(self_)
+}
+
+/// Rounds down. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.floor_")]
+pub fn floor_(self_: &Tensor) -> Result<()> {
+    (unary::FLOOR_.get(self_.key_set())?)(self_)
+}
+
+/// Rounds down. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.floor")]
+pub fn floor_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::FLOOR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds up.
+#[doc(alias = "torch.ceil")]
+#[doc(alias = "torch.Tensor.ceil")]
+pub fn ceil(self_: &Tensor) -> Result<Tensor> {
+    (unary::CEIL.get(self_.key_set())?)(self_)
+}
+
+/// Rounds up. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.ceil_")]
+pub fn ceil_(self_: &Tensor) -> Result<()> {
+    (unary::CEIL_.get(self_.key_set())?)(self_)
+}
+
+/// Rounds up. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ceil")]
+pub fn ceil_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::CEIL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds towards zero.
+#[doc(alias = "torch.trunc")]
+#[doc(alias = "torch.Tensor.trunc")]
+#[doc(alias = "torch.fix")]
+#[doc(alias = "torch.Tensor.fix")]
+pub fn trunc(self_: &Tensor) -> Result<Tensor> {
+    (unary::TRUNC.get(self_.key_set())?)(self_)
+}
+
+/// Rounds towards zero. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.trunc_")]
+#[doc(alias = "torch.Tensor.fix_")]
+pub fn trunc_(self_: &Tensor) -> Result<()> {
+    (unary::TRUNC_.get(self_.key_set())?)(self_)
+}
+
+/// Rounds towards zero. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.trunc")]
+#[doc(alias = "torch.fix")]
+pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::TRUNC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even.
+///
+/// Documented defaults: `decimals` 0.
+#[doc(alias = "torch.round")]
+#[doc(alias = "torch.Tensor.round")]
+#[doc(alias = "torch.special.round")]
+pub fn round(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    (unary::ROUND.get(self_.key_set())?)(self_, decimals)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
+///
+/// Documented defaults: `decimals` 0.
+#[doc(alias = "torch.Tensor.round_")]
+pub fn round_(self_: &Tensor, decimals: i64) -> Result<()> {
+    (unary::ROUND_.get(self_.key_set())?)(self_, decimals)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `decimals` 0.
+#[doc(alias = "torch.round")]
+#[doc(alias = "torch.special.round")]
+pub fn round_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+    (unary::ROUND_OUT.get(self_.key_set() | out.key_set())?)(self_, decimals, out)
+}
+
+/// The part behind the point: `x - trunc(x)`.
+#[doc(alias = "torch.frac")]
+#[doc(alias = "torch.Tensor.frac")]
+pub fn frac(self_: &Tensor) -> Result<Tensor> {
+    (unary::FRAC.get(self_.key_set())?)(self_)
+}
+
+/// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.frac_")]
+pub fn frac_(self_: &Tensor) -> Result<()> {
+    (unary::FRAC_.get(self_.key_set())?)(self_)
+}
+
+/// The part behind the point: `x - trunc(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frac")]
+pub fn frac_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::FRAC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Degrees to radians.
+#[doc(alias = "torch.deg2rad")]
+#[doc(alias = "torch.Tensor.deg2rad")]
+pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
+    (unary::DEG2RAD.get(self_.key_set())?)(self_)
+}
+
+/// Degrees to radians. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.deg2rad_")]
+pub fn deg2rad_(self_: &Tensor) -> Result<()> {
+    (unary::DEG2RAD_.get(self_.key_set())?)(self_)
+}
+
+/// Degrees to radians. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.deg2rad")]
+pub fn deg2rad_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::DEG2RAD_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Radians to degrees.
+#[doc(alias = "torch.rad2deg")]
+#[doc(alias = "torch.Tensor.rad2deg")]
+pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
+    (unary::RAD2DEG.get(self_.key_set())?)(self_)
+}
+
+/// Radians to degrees. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.rad2deg_")]
+pub fn rad2deg_(self_: &Tensor) -> Result<()> {
+    (unary::RAD2DEG_.get(self_.key_set())?)(self_)
+}
+
+/// Radians to degrees. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rad2deg")]
+pub fn rad2deg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::RAD2DEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.sigmoid")]
+#[doc(alias = "torch.Tensor.sigmoid")]
+#[doc(alias = "torch.special.expit")]
+pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
+    (unary::SIGMOID.get(self_.key_set())?)(self_)
+}
+
+/// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sigmoid_")]
+pub fn sigmoid_(self_: &Tensor) -> Result<()> {
+    (unary::SIGMOID_.get(self_.key_set())?)(self_)
+}
+
+/// `1 / (1 + exp(-x))`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sigmoid")]
+#[doc(alias = "torch.special.expit")]
+pub fn sigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SIGMOID_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `max(x, 0)`.
+#[doc(alias = "torch.relu")]
+#[doc(alias = "torch.Tensor.relu")]
+pub fn relu(self_: &Tensor) -> Result<Tensor> {
+    (unary::RELU.get(self_.key_set())?)(self_)
+}
+
+/// `max(x, 0)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.relu_")]
+pub fn relu_(self_: &Tensor) -> Result<()> {
+    (unary::RELU_.get(self_.key_set())?)(self_)
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+///
+/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+#[doc(alias = "torch.nan_to_num")]
+#[doc(alias = "torch.Tensor.nan_to_num")]
+pub fn nan_to_num(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+) -> Result<Tensor> {
+    (unary::NAN_TO_NUM.get(self_.key_set())?)(self_, nan, posinf, neginf)
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+///
+/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+#[doc(alias = "torch.Tensor.nan_to_num_")]
+pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
+    (unary::NAN_TO_NUM_.get(self_.key_set())?)(self_, nan, posinf, neginf)
+}
+
+/// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+#[doc(alias = "torch.nan_to_num")]
+pub fn nan_to_num_out(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (unary::NAN_TO_NUM_OUT.get(self_.key_set() | out.key_set())?)(self_, nan, posinf, neginf, out)
+}
+
+/// Angle of a complex number; for real ones pi where negative, else 0.
+#[doc(alias = "torch.angle")]
+#[doc(alias = "torch.Tensor.angle")]
+pub fn angle(self_: &Tensor) -> Result<Tensor> {
+    (unary::ANGLE.get(self_.key_set())?)(self_)
+}
+
+/// Angle of a complex number; for real ones pi where negative, else 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.angle")]
+pub fn angle_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::ANGLE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Complex conjugate, computed at once; real tensors give copies.
+#[doc(alias = "torch.conj_physical")]
+#[doc(alias = "torch.Tensor.conj_physical")]
+pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
+    (unary::CONJ_PHYSICAL.get(self_.key_set())?)(self_)
+}
+
+/// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.conj_physical_")]
+pub fn conj_physical_(self_: &Tensor) -> Result<()> {
+    (unary::CONJ_PHYSICAL_.get(self_.key_set())?)(self_)
+}
+
+/// Complex conjugate, computed at once; real tensors give copies. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.conj_physical")]
+pub fn conj_physical_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::CONJ_PHYSICAL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A complex tensor of its real and imaginary parts.
+#[doc(alias = "torch.complex")]
+pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+    (unary::COMPLEX.get(real.key_set() | imag.key_set())?)(real, imag)
+}
+
+/// A complex tensor of its real and imaginary parts. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.complex")]
+pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::COMPLEX_OUT.get(real.key_set() | imag.key_set() | out.key_set())?)(real, imag, out)
+}
+
+/// A complex tensor of its magnitude `abs` and its angle.
+#[doc(alias = "torch.polar")]
+pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
+    (unary::POLAR.get(abs.key_set() | angle.key_set())?)(abs, angle)
+}
+
+/// A complex tensor of its magnitude `abs` and its angle. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.polar")]
+pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::POLAR_OUT.get(abs.key_set() | angle.key_set() | out.key_set())?)(abs, angle, out)
+}
+
+/// The input itself; booleans are refused.
+#[doc(alias = "torch.positive")]
+#[doc(alias = "torch.Tensor.positive")]
+#[doc(alias = "torch.Tensor.__pos__")]
+pub fn positive(self_: &Tensor) -> Result<Tensor> {
+    (unary::POSITIVE.get(self_.key_set())?)(self_)
+}
+
+/// Real part as a view; a real tensor is returned as it is.
+#[doc(alias = "torch.real")]
+#[doc(alias = "torch.Tensor.real")]
+pub fn real(self_: &Tensor) -> Result<Tensor> {
+    (unary::REAL.get(self_.key_set())?)(self_)
+}
+
+/// Imaginary part as a view.
+#[doc(alias = "torch.imag")]
+#[doc(alias = "torch.Tensor.imag")]
+pub fn imag(self_: &Tensor) -> Result<Tensor> {
+    (unary::IMAG.get(self_.key_set())?)(self_)
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0.
+#[doc(alias = "torch.sinc")]
+#[doc(alias = "torch.Tensor.sinc")]
+#[doc(alias = "torch.special.sinc")]
+pub fn sinc(self_: &Tensor) -> Result<Tensor> {
+    (unary::SINC.get(self_.key_set())?)(self_)
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.sinc_")]
+pub fn sinc_(self_: &Tensor) -> Result<()> {
+    (unary::SINC_.get(self_.key_set())?)(self_)
+}
+
+/// `sin(pi x) / (pi x)`, 1 at 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sinc")]
+#[doc(alias = "torch.special.sinc")]
+pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (unary::SINC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// The same elements in another shape, without a copy.

@@ -5,6 +5,74 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Keyword arguments of `torch.isclose`.
+#[derive(Clone, Debug)]
+pub struct IscloseOptions {
+    pub(super) rtol: f64,
+    pub(super) atol: f64,
+    pub(super) equal_nan: bool,
+}
+impl Default for IscloseOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IscloseOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IscloseOptions { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+    }
+    /// Sets `rtol` (default `1e-5`).
+    pub fn rtol(mut self, rtol: f64) -> Self {
+        self.rtol = rtol;
+        self
+    }
+    /// Sets `atol` (default `1e-8`).
+    pub fn atol(mut self, atol: f64) -> Self {
+        self.atol = atol;
+        self
+    }
+    /// Sets `equal_nan` (default `false`).
+    pub fn equal_nan(mut self, equal_nan: bool) -> Self {
+        self.equal_nan = equal_nan;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.allclose`.
+#[derive(Clone, Debug)]
+pub struct AllcloseOptions {
+    pub(super) rtol: f64,
+    pub(super) atol: f64,
+    pub(super) equal_nan: bool,
+}
+impl Default for AllcloseOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AllcloseOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AllcloseOptions { rtol: 1e-5, atol: 1e-8, equal_nan: false }
+    }
+    /// Sets `rtol` (default `1e-5`).
+    pub fn rtol(mut self, rtol: f64) -> Self {
+        self.rtol = rtol;
+        self
+    }
+    /// Sets `atol` (default `1e-8`).
+    pub fn atol(mut self, atol: f64) -> Self {
+        self.atol = atol;
+        self
+    }
+    /// Sets `equal_nan` (default `false`).
+    pub fn equal_nan(mut self, equal_nan: bool) -> Self {
+        self.equal_nan = equal_nan;
+        self
+    }
+}
+
 /// Keyword arguments of `Tensor.copy_`.
 #[derive(Clone, Debug)]
 pub struct CopyInplaceOptions {
@@ -89,6 +157,128 @@ impl SubOptions {
     /// Sets `alpha` (default `1`).
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
         self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.rsub`.
+#[derive(Clone, Debug)]
+pub struct RsubOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for RsubOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RsubOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RsubOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampOptions {
+    pub(super) min: Option<Scalar>,
+    pub(super) max: Option<Scalar>,
+}
+impl Default for ClampOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
+        self.min = Some(min.into());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
+        self.max = Some(max.into());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampTensorOptions {
+    pub(super) min: Option<Tensor>,
+    pub(super) max: Option<Tensor>,
+}
+impl Default for ClampTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampTensorOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: &Tensor) -> Self {
+        self.min = Some(min.clone());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: &Tensor) -> Self {
+        self.max = Some(max.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addcmul`.
+#[derive(Clone, Debug)]
+pub struct AddcmulOptions {
+    pub(super) value: Scalar,
+}
+impl Default for AddcmulOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddcmulOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddcmulOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addcdiv`.
+#[derive(Clone, Debug)]
+pub struct AddcdivOptions {
+    pub(super) value: Scalar,
+}
+impl Default for AddcdivOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddcdivOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddcdivOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
         self
     }
 }
@@ -201,6 +391,62 @@ impl ArgmaxOptions {
     /// Sets `keepdim` (default `false`).
     pub fn keepdim(mut self, keepdim: bool) -> Self {
         self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.round`.
+#[derive(Clone, Debug)]
+pub struct RoundOptions {
+    pub(super) decimals: i64,
+}
+impl Default for RoundOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RoundOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RoundOptions { decimals: 0 }
+    }
+    /// Sets `decimals` (default `0`).
+    pub fn decimals(mut self, decimals: i64) -> Self {
+        self.decimals = decimals;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nan_to_num`.
+#[derive(Clone, Debug)]
+pub struct NanToNumOptions {
+    pub(super) nan: Option<f64>,
+    pub(super) posinf: Option<f64>,
+    pub(super) neginf: Option<f64>,
+}
+impl Default for NanToNumOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NanToNumOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NanToNumOptions { nan: None, posinf: None, neginf: None }
+    }
+    /// Sets `nan` (default `None`).
+    pub fn nan(mut self, nan: f64) -> Self {
+        self.nan = Some(nan);
+        self
+    }
+    /// Sets `posinf` (default `None`).
+    pub fn posinf(mut self, posinf: f64) -> Self {
+        self.posinf = Some(posinf);
+        self
+    }
+    /// Sets `neginf` (default `None`).
+    pub fn neginf(mut self, neginf: f64) -> Self {
+        self.neginf = Some(neginf);
         self
     }
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `pointwise`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::pointwise as f;
 
@@ -14,6 +14,7 @@ static ADD_SPEC: PointwiseSpec = PointwiseSpec {
     promote: Promote::Default,
 };
 fn add_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    f::add_alpha(self_, other, alpha)?;
     iter::pointwise(&ADD_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`ADD`].
@@ -27,12 +28,12 @@ static ADD_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.add", "torch.Tensor.add"],
+    python: &["torch.add", "torch.Tensor.add", "torch.Tensor.__add__", "torch.Tensor.__radd__"],
     composite: false,
     boxed: add_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.",
@@ -47,6 +48,7 @@ fn add_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> 
 }
 
 fn add_inplace_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
+    f::add_alpha(self_, other, alpha)?;
     iter::pointwise_inplace(&ADD_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`ADD_`].
@@ -63,12 +65,12 @@ static ADD__INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.add_"],
+    python: &["torch.Tensor.add_", "torch.Tensor.__iadd__"],
     composite: false,
     boxed: add_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.",
@@ -83,6 +85,7 @@ fn add_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<
 }
 
 fn add_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
+    f::add_alpha(self_, other, alpha)?;
     iter::pointwise_out(&ADD_SPEC, &[self_, other], &[alpha.param()], out)
 }
 /// Type of [`ADD_OUT`].
@@ -96,7 +99,7 @@ static ADD_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -129,7 +132,7 @@ static SUB_SPEC: PointwiseSpec = PointwiseSpec {
     promote: Promote::Default,
 };
 fn sub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    f::no_bool_sub(self_, other, alpha)?;
+    f::sub_check(self_, other, alpha)?;
     iter::pointwise(&SUB_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`SUB`].
@@ -143,12 +146,18 @@ static SUB_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.sub", "torch.Tensor.sub", "torch.subtract", "torch.Tensor.subtract"],
+    python: &[
+        "torch.sub",
+        "torch.Tensor.sub",
+        "torch.subtract",
+        "torch.Tensor.subtract",
+        "torch.Tensor.__sub__",
+    ],
     composite: false,
     boxed: sub_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.",
@@ -163,7 +172,7 @@ fn sub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> 
 }
 
 fn sub_inplace_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    f::no_bool_sub(self_, other, alpha)?;
+    f::sub_check(self_, other, alpha)?;
     iter::pointwise_inplace(&SUB_SPEC, &[self_, other], &[alpha.param()])
 }
 /// Type of [`SUB_`].
@@ -180,12 +189,12 @@ static SUB__INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.sub_", "torch.Tensor.subtract_"],
+    python: &["torch.Tensor.sub_", "torch.Tensor.subtract_", "torch.Tensor.__isub__"],
     composite: false,
     boxed: sub_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.",
@@ -200,7 +209,7 @@ fn sub_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<
 }
 
 fn sub_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    f::no_bool_sub(self_, other, alpha)?;
+    f::sub_check(self_, other, alpha)?;
     iter::pointwise_out(&SUB_SPEC, &[self_, other], &[alpha.param()], out)
 }
 /// Type of [`SUB_OUT`].
@@ -214,7 +223,7 @@ static SUB_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("alpha", Ty::Scalar, D::Int(1)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -240,6 +249,46 @@ fn sub_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tens
     Ok(())
 }
 
+static RSUB_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "rsub",
+    label: "rsub_cpu",
+    kernel: &flambeau_cpu::pointwise::RSUB,
+    promote: Promote::Default,
+};
+fn rsub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    f::sub_check(self_, other, alpha)?;
+    iter::pointwise(&RSUB_SPEC, &[self_, other], &[alpha.param()])
+}
+/// Type of [`RSUB`].
+pub type RsubFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
+/// `rsub.Tensor`: Subtracts the input, scaled by `alpha`, from `other`.
+pub static RSUB: Op<RsubFn> =
+    Op::new(&RSUB_INFO, &[(Key::Cpu, rsub_kernel), (Key::Meta, rsub_kernel)], rsub_adaptor);
+static RSUB_INFO: OpInfo = OpInfo {
+    name: "rsub.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.rsub", "torch.Tensor.__rsub__"],
+    composite: false,
+    boxed: rsub_boxed,
+    doc: "Subtracts the input, scaled by `alpha`, from `other`.",
+    grad: Differentiability::Formula,
+};
+fn rsub_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rsub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn rsub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    call_fallback(&RSUB_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
+        .and_then(Results::from_values)
+}
+
 static MUL_SPEC: PointwiseSpec = PointwiseSpec {
     name: "mul",
     label: "mul_cpu",
@@ -258,10 +307,17 @@ static MUL_INFO: OpInfo = OpInfo {
     name: "mul.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.mul", "torch.Tensor.mul", "torch.multiply", "torch.Tensor.multiply"],
+    python: &[
+        "torch.mul",
+        "torch.Tensor.mul",
+        "torch.multiply",
+        "torch.Tensor.multiply",
+        "torch.Tensor.__mul__",
+        "torch.Tensor.__rmul__",
+    ],
     composite: false,
     boxed: mul_boxed,
     doc: "Multiplies the input by `other`.",
@@ -289,10 +345,10 @@ static MUL__INFO: OpInfo = OpInfo {
     name: "mul_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.mul_", "torch.Tensor.multiply_"],
+    python: &["torch.Tensor.mul_", "torch.Tensor.multiply_", "torch.Tensor.__imul__"],
     composite: false,
     boxed: mul_inplace_boxed,
     doc: "Multiplies the input by `other`.",
@@ -320,7 +376,7 @@ static MUL_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -360,7 +416,7 @@ static DIV_INFO: OpInfo = OpInfo {
     name: "div.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &[
@@ -370,6 +426,8 @@ static DIV_INFO: OpInfo = OpInfo {
         "torch.Tensor.divide",
         "torch.true_divide",
         "torch.Tensor.true_divide",
+        "torch.Tensor.__truediv__",
+        "torch.Tensor.__div__",
     ],
     composite: false,
     boxed: div_boxed,
@@ -398,10 +456,16 @@ static DIV__INFO: OpInfo = OpInfo {
     name: "div_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.div_", "torch.Tensor.divide_", "torch.Tensor.true_divide_"],
+    python: &[
+        "torch.Tensor.div_",
+        "torch.Tensor.divide_",
+        "torch.Tensor.true_divide_",
+        "torch.Tensor.__itruediv__",
+        "torch.Tensor.__idiv__",
+    ],
     composite: false,
     boxed: div_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats.",
@@ -429,7 +493,7 @@ static DIV_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -451,26 +515,30 @@ fn div_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
     Ok(())
 }
 
+fn div_mode_kernel(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
+    f::div_mode_plan(self_, other, rounding_mode)?.run()
+}
 /// Type of [`DIV_MODE`].
 pub type DivModeFn = fn(&Tensor, &Tensor, Option<&str>) -> Result<Tensor>;
 /// `div.Tensor_mode`: Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
-pub static DIV_MODE: Op<DivModeFn> = Op::composite(&DIV_MODE_INFO, f::div_mode, div_mode_adaptor);
+pub static DIV_MODE: Op<DivModeFn> =
+    Op::new(&DIV_MODE_INFO, &[(Key::Cpu, div_mode_kernel), (Key::Meta, div_mode_kernel)], div_mode_adaptor);
 static DIV_MODE_INFO: OpInfo = OpInfo {
     name: "div.Tensor_mode",
     owner: "flambeau-core",
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.div", "torch.Tensor.div"],
-    composite: true,
+    python: &["torch.div", "torch.Tensor.div", "torch.divide", "torch.Tensor.divide"],
+    composite: false,
     boxed: div_mode_boxed,
     doc: "Divides and rounds: `\"trunc\"` towards zero, `\"floor\"` downwards, `None` not at all.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
 };
 fn div_mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::div_mode(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?
@@ -481,31 +549,33 @@ fn div_mode_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>)
         .and_then(Results::from_values)
 }
 
-fn div_mode_inplace_cpu(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
-    let r = f::div_mode(self_, other, rounding_mode)?;
-    out::copy_to_self("div_mode_", self_, &r)
+fn div_mode_inplace_kernel(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
+    f::div_mode_plan(self_, other, rounding_mode)?.run_inplace(self_)
 }
 /// Type of [`DIV_MODE_`].
 pub type DivModeInplaceFn = fn(&Tensor, &Tensor, Option<&str>) -> Result<()>;
 /// `div_.Tensor_mode`: Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
-pub static DIV_MODE_: Op<DivModeInplaceFn> =
-    Op::composite(&DIV_MODE__INFO, div_mode_inplace_cpu, div_mode_inplace_adaptor);
+pub static DIV_MODE_: Op<DivModeInplaceFn> = Op::new(
+    &DIV_MODE__INFO,
+    &[(Key::Cpu, div_mode_inplace_kernel), (Key::Meta, div_mode_inplace_kernel)],
+    div_mode_inplace_adaptor,
+);
 static DIV_MODE__INFO: OpInfo = OpInfo {
     name: "div_.Tensor_mode",
     owner: "flambeau-core",
     schema: Schema {
         args: &[
             mu(a("self", Ty::Tensor, D::Required)),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.div_"],
-    composite: true,
+    python: &["torch.Tensor.div_", "torch.Tensor.divide_"],
+    composite: false,
     boxed: div_mode_inplace_boxed,
     doc: "Divides and rounds: `\"trunc\"` towards zero, `\"floor\"` downwards, `None` not at all.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
 };
 fn div_mode_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::div_mode_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?;
@@ -516,37 +586,39 @@ fn div_mode_inplace_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Optio
         .map(drop)
 }
 
-fn div_mode_out_cpu(
+fn div_mode_out_kernel(
     self_: &Tensor,
     other: &Tensor,
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let r = f::div_mode(self_, other, rounding_mode)?;
-    out::copy_to_out("div_mode", out, &r)
+    f::div_mode_plan(self_, other, rounding_mode)?.run_out(out)
 }
 /// Type of [`DIV_MODE_OUT`].
 pub type DivModeOutFn = fn(&Tensor, &Tensor, Option<&str>, &mut Tensor) -> Result<()>;
 /// `div.Tensor_mode_out`: Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
-pub static DIV_MODE_OUT: Op<DivModeOutFn> =
-    Op::composite(&DIV_MODE_OUT_INFO, div_mode_out_cpu, div_mode_out_adaptor);
+pub static DIV_MODE_OUT: Op<DivModeOutFn> = Op::new(
+    &DIV_MODE_OUT_INFO,
+    &[(Key::Cpu, div_mode_out_kernel), (Key::Meta, div_mode_out_kernel)],
+    div_mode_out_adaptor,
+);
 static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
     name: "div.Tensor_mode_out",
     owner: "flambeau-core",
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
             kw("rounding_mode", Ty::OptStr, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.div"],
-    composite: true,
+    python: &["torch.div", "torch.divide"],
+    composite: false,
     boxed: div_mode_out_boxed,
     doc: "Divides and rounds: `\"trunc\"` towards zero, `\"floor\"` downwards, `None` not at all.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
 };
 fn div_mode_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -572,191 +644,2968 @@ fn div_mode_out_adaptor(
     Ok(())
 }
 
-static NEG_SPEC: PointwiseSpec = PointwiseSpec {
-    name: "neg",
-    label: "neg_cpu",
-    kernel: &flambeau_cpu::pointwise::NEG,
+static FLOOR_DIVIDE_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "floor_divide",
+    label: "div_floor_cpu",
+    kernel: &flambeau_cpu::pointwise::DIV_FLOOR,
+    promote: Promote::Divide,
+};
+fn floor_divide_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&FLOOR_DIVIDE_SPEC, &[self_, other], &[])
+}
+/// Type of [`FLOOR_DIVIDE`].
+pub type FloorDivideFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `floor_divide`: Quotient rounded down, as Python's `//`.
+pub static FLOOR_DIVIDE: Op<FloorDivideFn> = Op::new(
+    &FLOOR_DIVIDE_INFO,
+    &[(Key::Cpu, floor_divide_kernel), (Key::Meta, floor_divide_kernel)],
+    floor_divide_adaptor,
+);
+static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
+    name: "floor_divide",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.floor_divide", "torch.Tensor.floor_divide", "torch.Tensor.__floordiv__"],
+    composite: false,
+    boxed: floor_divide_boxed,
+    doc: "Quotient rounded down, as Python's `//`.",
+    grad: Differentiability::None,
+};
+fn floor_divide_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::floor_divide(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn floor_divide_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&FLOOR_DIVIDE_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn floor_divide_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&FLOOR_DIVIDE_SPEC, &[self_, other], &[])
+}
+/// Type of [`FLOOR_DIVIDE_`].
+pub type FloorDivideInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `floor_divide_`: Quotient rounded down, as Python's `//`.
+pub static FLOOR_DIVIDE_: Op<FloorDivideInplaceFn> = Op::new(
+    &FLOOR_DIVIDE__INFO,
+    &[(Key::Cpu, floor_divide_inplace_kernel), (Key::Meta, floor_divide_inplace_kernel)],
+    floor_divide_inplace_adaptor,
+);
+static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
+    name: "floor_divide_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.floor_divide_", "torch.Tensor.__ifloordiv__"],
+    composite: false,
+    boxed: floor_divide_inplace_boxed,
+    doc: "Quotient rounded down, as Python's `//`.",
+    grad: Differentiability::None,
+};
+fn floor_divide_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::floor_divide_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn floor_divide_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&FLOOR_DIVIDE__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn floor_divide_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&FLOOR_DIVIDE_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`FLOOR_DIVIDE_OUT`].
+pub type FloorDivideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `floor_divide.out`: Quotient rounded down, as Python's `//`.
+pub static FLOOR_DIVIDE_OUT: Op<FloorDivideOutFn> = Op::new(
+    &FLOOR_DIVIDE_OUT_INFO,
+    &[(Key::Cpu, floor_divide_out_kernel), (Key::Meta, floor_divide_out_kernel)],
+    floor_divide_out_adaptor,
+);
+static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
+    name: "floor_divide.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.floor_divide"],
+    composite: false,
+    boxed: floor_divide_out_boxed,
+    doc: "Quotient rounded down, as Python's `//`.",
+    grad: Differentiability::None,
+};
+fn floor_divide_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::floor_divide_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn floor_divide_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &FLOOR_DIVIDE_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static REMAINDER_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "remainder",
+    label: "remainder_cpu",
+    kernel: &flambeau_cpu::pointwise::REMAINDER,
+    promote: Promote::Divide,
+};
+fn remainder_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&REMAINDER_SPEC, &[self_, other], &[])
+}
+/// Type of [`REMAINDER`].
+pub type RemainderFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `remainder.Tensor`: Remainder with the sign of the divisor, as Python's `%`.
+pub static REMAINDER: Op<RemainderFn> = Op::new(
+    &REMAINDER_INFO,
+    &[(Key::Cpu, remainder_kernel), (Key::Meta, remainder_kernel)],
+    remainder_adaptor,
+);
+static REMAINDER_INFO: OpInfo = OpInfo {
+    name: "remainder.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.remainder", "torch.Tensor.remainder", "torch.Tensor.__mod__"],
+    composite: false,
+    boxed: remainder_boxed,
+    doc: "Remainder with the sign of the divisor, as Python's `%`.",
+    grad: Differentiability::Formula,
+};
+fn remainder_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::remainder(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn remainder_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&REMAINDER_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn remainder_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&REMAINDER_SPEC, &[self_, other], &[])
+}
+/// Type of [`REMAINDER_`].
+pub type RemainderInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `remainder_.Tensor`: Remainder with the sign of the divisor, as Python's `%`.
+pub static REMAINDER_: Op<RemainderInplaceFn> = Op::new(
+    &REMAINDER__INFO,
+    &[(Key::Cpu, remainder_inplace_kernel), (Key::Meta, remainder_inplace_kernel)],
+    remainder_inplace_adaptor,
+);
+static REMAINDER__INFO: OpInfo = OpInfo {
+    name: "remainder_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.remainder_", "torch.Tensor.__imod__"],
+    composite: false,
+    boxed: remainder_inplace_boxed,
+    doc: "Remainder with the sign of the divisor, as Python's `%`.",
+    grad: Differentiability::Formula,
+};
+fn remainder_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::remainder_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn remainder_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&REMAINDER__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn remainder_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&REMAINDER_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`REMAINDER_OUT`].
+pub type RemainderOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `remainder.out`: Remainder with the sign of the divisor, as Python's `%`.
+pub static REMAINDER_OUT: Op<RemainderOutFn> = Op::new(
+    &REMAINDER_OUT_INFO,
+    &[(Key::Cpu, remainder_out_kernel), (Key::Meta, remainder_out_kernel)],
+    remainder_out_adaptor,
+);
+static REMAINDER_OUT_INFO: OpInfo = OpInfo {
+    name: "remainder.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.remainder"],
+    composite: false,
+    boxed: remainder_out_boxed,
+    doc: "Remainder with the sign of the divisor, as Python's `%`.",
+    grad: Differentiability::Formula,
+};
+fn remainder_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::remainder_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn remainder_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &REMAINDER_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static FMOD_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "fmod",
+    label: "fmod_cpu",
+    kernel: &flambeau_cpu::pointwise::FMOD,
+    promote: Promote::Divide,
+};
+fn fmod_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&FMOD_SPEC, &[self_, other], &[])
+}
+/// Type of [`FMOD`].
+pub type FmodFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `fmod.Tensor`: Remainder with the sign of the dividend, as C's `fmod`.
+pub static FMOD: Op<FmodFn> =
+    Op::new(&FMOD_INFO, &[(Key::Cpu, fmod_kernel), (Key::Meta, fmod_kernel)], fmod_adaptor);
+static FMOD_INFO: OpInfo = OpInfo {
+    name: "fmod.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fmod", "torch.Tensor.fmod"],
+    composite: false,
+    boxed: fmod_boxed,
+    doc: "Remainder with the sign of the dividend, as C's `fmod`.",
+    grad: Differentiability::Formula,
+};
+fn fmod_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn fmod_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&FMOD_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn fmod_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&FMOD_SPEC, &[self_, other], &[])
+}
+/// Type of [`FMOD_`].
+pub type FmodInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `fmod_.Tensor`: Remainder with the sign of the dividend, as C's `fmod`.
+pub static FMOD_: Op<FmodInplaceFn> = Op::new(
+    &FMOD__INFO,
+    &[(Key::Cpu, fmod_inplace_kernel), (Key::Meta, fmod_inplace_kernel)],
+    fmod_inplace_adaptor,
+);
+static FMOD__INFO: OpInfo = OpInfo {
+    name: "fmod_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.fmod_"],
+    composite: false,
+    boxed: fmod_inplace_boxed,
+    doc: "Remainder with the sign of the dividend, as C's `fmod`.",
+    grad: Differentiability::Formula,
+};
+fn fmod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::fmod_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn fmod_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&FMOD__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn fmod_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&FMOD_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`FMOD_OUT`].
+pub type FmodOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `fmod.out`: Remainder with the sign of the dividend, as C's `fmod`.
+pub static FMOD_OUT: Op<FmodOutFn> =
+    Op::new(&FMOD_OUT_INFO, &[(Key::Cpu, fmod_out_kernel), (Key::Meta, fmod_out_kernel)], fmod_out_adaptor);
+static FMOD_OUT_INFO: OpInfo = OpInfo {
+    name: "fmod.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fmod"],
+    composite: false,
+    boxed: fmod_out_boxed,
+    doc: "Remainder with the sign of the dividend, as C's `fmod`.",
+    grad: Differentiability::Formula,
+};
+fn fmod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::fmod_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn fmod_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&FMOD_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn pow_kernel(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    f::pow_plan(self_, exponent)?.run()
+}
+/// Type of [`POW`].
+pub type PowFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `pow.Tensor_Tensor`: The input to the power `exponent`.
+pub static POW: Op<PowFn> =
+    Op::new(&POW_INFO, &[(Key::Cpu, pow_kernel), (Key::Meta, pow_kernel)], pow_adaptor);
+static POW_INFO: OpInfo = OpInfo {
+    name: "pow.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("exponent", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.pow", "torch.Tensor.pow", "torch.Tensor.__pow__"],
+    composite: false,
+    boxed: pow_boxed,
+    doc: "The input to the power `exponent`.",
+    grad: Differentiability::Formula,
+};
+fn pow_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::pow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn pow_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    call_fallback(&POW_INFO, vec![self_.into_value(), exponent.into_value()]).and_then(Results::from_values)
+}
+
+fn pow_inplace_kernel(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    f::pow_plan(self_, exponent)?.run_inplace(self_)
+}
+/// Type of [`POW_`].
+pub type PowInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `pow_.Tensor_Tensor`: The input to the power `exponent`.
+pub static POW_: Op<PowInplaceFn> = Op::new(
+    &POW__INFO,
+    &[(Key::Cpu, pow_inplace_kernel), (Key::Meta, pow_inplace_kernel)],
+    pow_inplace_adaptor,
+);
+static POW__INFO: OpInfo = OpInfo {
+    name: "pow_.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("exponent", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.pow_", "torch.Tensor.__ipow__"],
+    composite: false,
+    boxed: pow_inplace_boxed,
+    doc: "The input to the power `exponent`.",
+    grad: Differentiability::Formula,
+};
+fn pow_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::pow_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn pow_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    call_fallback(&POW__INFO, vec![self_.into_value(), exponent.into_value()]).map(drop)
+}
+
+fn pow_out_kernel(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::pow_plan(self_, exponent)?.run_out(out)
+}
+/// Type of [`POW_OUT`].
+pub type PowOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `pow.Tensor_Tensor_out`: The input to the power `exponent`.
+pub static POW_OUT: Op<PowOutFn> =
+    Op::new(&POW_OUT_INFO, &[(Key::Cpu, pow_out_kernel), (Key::Meta, pow_out_kernel)], pow_out_adaptor);
+static POW_OUT_INFO: OpInfo = OpInfo {
+    name: "pow.Tensor_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("exponent", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.pow"],
+    composite: false,
+    boxed: pow_out_boxed,
+    doc: "The input to the power `exponent`.",
+    grad: Differentiability::Formula,
+};
+fn pow_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::pow_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn pow_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&POW_OUT_INFO, vec![self_.into_value(), exponent.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`FLOAT_POWER`].
+pub type FloatPowerFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `float_power.Tensor_Tensor`: The input to the power `exponent`, computed in float64 or complex128.
+pub static FLOAT_POWER: Op<FloatPowerFn> =
+    Op::composite(&FLOAT_POWER_INFO, f::float_power, float_power_adaptor);
+static FLOAT_POWER_INFO: OpInfo = OpInfo {
+    name: "float_power.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("exponent", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.float_power", "torch.Tensor.float_power"],
+    composite: true,
+    boxed: float_power_boxed,
+    doc: "The input to the power `exponent`, computed in float64 or complex128.",
+    grad: Differentiability::Composite,
+};
+fn float_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::float_power(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    call_fallback(&FLOAT_POWER_INFO, vec![self_.into_value(), exponent.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    let r = f::float_power(self_, exponent)?;
+    out::copy_to_out("float_power", out, &r)
+}
+/// Type of [`FLOAT_POWER_OUT`].
+pub type FloatPowerOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `float_power.Tensor_Tensor_out`: The input to the power `exponent`, computed in float64 or complex128.
+pub static FLOAT_POWER_OUT: Op<FloatPowerOutFn> =
+    Op::composite(&FLOAT_POWER_OUT_INFO, float_power_out_cpu, float_power_out_adaptor);
+static FLOAT_POWER_OUT_INFO: OpInfo = OpInfo {
+    name: "float_power.Tensor_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("exponent", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.float_power"],
+    composite: true,
+    boxed: float_power_out_boxed,
+    doc: "The input to the power `exponent`, computed in float64 or complex128.",
+    grad: Differentiability::Composite,
+};
+fn float_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::float_power_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn float_power_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &FLOAT_POWER_OUT_INFO,
+        vec![self_.into_value(), exponent.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static MAXIMUM_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "maximum",
+    label: "maximum_cpu",
+    kernel: &flambeau_cpu::pointwise::MAXIMUM,
     promote: Promote::Default,
 };
-fn neg_kernel(self_: &Tensor) -> Result<Tensor> {
-    f::no_bool_neg(self_)?;
-    iter::pointwise(&NEG_SPEC, &[self_], &[])
+fn maximum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    f::maximum_check(self_, other)?;
+    iter::pointwise(&MAXIMUM_SPEC, &[self_, other], &[])
 }
-/// Type of [`NEG`].
-pub type NegFn = fn(&Tensor) -> Result<Tensor>;
-/// `neg`: Negates every element.
-pub static NEG: Op<NegFn> =
-    Op::new(&NEG_INFO, &[(Key::Cpu, neg_kernel), (Key::Meta, neg_kernel)], neg_adaptor);
-static NEG_INFO: OpInfo = OpInfo {
-    name: "neg",
-    owner: "flambeau-core",
-    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
-    python: &["torch.neg", "torch.Tensor.neg", "torch.negative", "torch.Tensor.negative"],
-    composite: false,
-    boxed: neg_boxed,
-    doc: "Negates every element.",
-    grad: Differentiability::Formula,
-};
-fn neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::neg(tensor_arg(a, 0)?)?.into_values())
-}
-fn neg_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&NEG_INFO, vec![self_.into_value()]).and_then(Results::from_values)
-}
-
-fn neg_inplace_kernel(self_: &Tensor) -> Result<()> {
-    f::no_bool_neg(self_)?;
-    iter::pointwise_inplace(&NEG_SPEC, &[self_], &[])
-}
-/// Type of [`NEG_`].
-pub type NegInplaceFn = fn(&Tensor) -> Result<()>;
-/// `neg_`: Negates every element.
-pub static NEG_: Op<NegInplaceFn> = Op::new(
-    &NEG__INFO,
-    &[(Key::Cpu, neg_inplace_kernel), (Key::Meta, neg_inplace_kernel)],
-    neg_inplace_adaptor,
-);
-static NEG__INFO: OpInfo = OpInfo {
-    name: "neg_",
-    owner: "flambeau-core",
-    schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
-    python: &["torch.Tensor.neg_", "torch.Tensor.negative_"],
-    composite: false,
-    boxed: neg_inplace_boxed,
-    doc: "Negates every element.",
-    grad: Differentiability::Formula,
-};
-fn neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::neg_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
-}
-fn neg_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&NEG__INFO, vec![self_.into_value()]).map(drop)
-}
-
-fn neg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::no_bool_neg(self_)?;
-    iter::pointwise_out(&NEG_SPEC, &[self_], &[], out)
-}
-/// Type of [`NEG_OUT`].
-pub type NegOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
-/// `neg.out`: Negates every element.
-pub static NEG_OUT: Op<NegOutFn> =
-    Op::new(&NEG_OUT_INFO, &[(Key::Cpu, neg_out_kernel), (Key::Meta, neg_out_kernel)], neg_out_adaptor);
-static NEG_OUT_INFO: OpInfo = OpInfo {
-    name: "neg.out",
+/// Type of [`MAXIMUM`].
+pub type MaximumFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `maximum`: The larger of both, element by element; NaN if either is.
+pub static MAXIMUM: Op<MaximumFn> =
+    Op::new(&MAXIMUM_INFO, &[(Key::Cpu, maximum_kernel), (Key::Meta, maximum_kernel)], maximum_adaptor);
+static MAXIMUM_INFO: OpInfo = OpInfo {
+    name: "maximum",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.neg", "torch.negative"],
+    python: &["torch.maximum", "torch.Tensor.maximum"],
     composite: false,
-    boxed: neg_out_boxed,
-    doc: "Negates every element.",
+    boxed: maximum_boxed,
+    doc: "The larger of both, element by element; NaN if either is.",
     grad: Differentiability::Formula,
 };
-fn neg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::neg_out(tensor_arg(a, 0)?, &mut out)?;
+fn maximum_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::maximum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn maximum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&MAXIMUM_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn maximum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::maximum_check(self_, other)?;
+    iter::pointwise_out(&MAXIMUM_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`MAXIMUM_OUT`].
+pub type MaximumOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `maximum.out`: The larger of both, element by element; NaN if either is.
+pub static MAXIMUM_OUT: Op<MaximumOutFn> = Op::new(
+    &MAXIMUM_OUT_INFO,
+    &[(Key::Cpu, maximum_out_kernel), (Key::Meta, maximum_out_kernel)],
+    maximum_out_adaptor,
+);
+static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
+    name: "maximum.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.maximum"],
+    composite: false,
+    boxed: maximum_out_boxed,
+    doc: "The larger of both, element by element; NaN if either is.",
+    grad: Differentiability::Formula,
+};
+fn maximum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::maximum_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
     Ok(vec![out.into_value()])
 }
-fn neg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&NEG_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+fn maximum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&MAXIMUM_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
 
-static EXP_SPEC: PointwiseSpec = PointwiseSpec {
-    name: "exp",
-    label: "exp_cpu",
-    kernel: &flambeau_cpu::pointwise::EXP,
+static MINIMUM_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "minimum",
+    label: "minimum_cpu",
+    kernel: &flambeau_cpu::pointwise::MINIMUM,
+    promote: Promote::Default,
+};
+fn minimum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    f::minimum_check(self_, other)?;
+    iter::pointwise(&MINIMUM_SPEC, &[self_, other], &[])
+}
+/// Type of [`MINIMUM`].
+pub type MinimumFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `minimum`: The smaller of both, element by element; NaN if either is.
+pub static MINIMUM: Op<MinimumFn> =
+    Op::new(&MINIMUM_INFO, &[(Key::Cpu, minimum_kernel), (Key::Meta, minimum_kernel)], minimum_adaptor);
+static MINIMUM_INFO: OpInfo = OpInfo {
+    name: "minimum",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.minimum", "torch.Tensor.minimum"],
+    composite: false,
+    boxed: minimum_boxed,
+    doc: "The smaller of both, element by element; NaN if either is.",
+    grad: Differentiability::Formula,
+};
+fn minimum_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::minimum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn minimum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&MINIMUM_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn minimum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::minimum_check(self_, other)?;
+    iter::pointwise_out(&MINIMUM_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`MINIMUM_OUT`].
+pub type MinimumOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `minimum.out`: The smaller of both, element by element; NaN if either is.
+pub static MINIMUM_OUT: Op<MinimumOutFn> = Op::new(
+    &MINIMUM_OUT_INFO,
+    &[(Key::Cpu, minimum_out_kernel), (Key::Meta, minimum_out_kernel)],
+    minimum_out_adaptor,
+);
+static MINIMUM_OUT_INFO: OpInfo = OpInfo {
+    name: "minimum.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.minimum"],
+    composite: false,
+    boxed: minimum_out_boxed,
+    doc: "The smaller of both, element by element; NaN if either is.",
+    grad: Differentiability::Formula,
+};
+fn minimum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::minimum_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn minimum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&MINIMUM_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static FMAX_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "fmax",
+    label: "fmax_cpu",
+    kernel: &flambeau_cpu::pointwise::FMAX,
+    promote: Promote::Default,
+};
+fn fmax_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    f::fmax_check(self_, other)?;
+    iter::pointwise(&FMAX_SPEC, &[self_, other], &[])
+}
+/// Type of [`FMAX`].
+pub type FmaxFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `fmax`: The larger of both; NaN only if both are.
+pub static FMAX: Op<FmaxFn> =
+    Op::new(&FMAX_INFO, &[(Key::Cpu, fmax_kernel), (Key::Meta, fmax_kernel)], fmax_adaptor);
+static FMAX_INFO: OpInfo = OpInfo {
+    name: "fmax",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fmax", "torch.Tensor.fmax"],
+    composite: false,
+    boxed: fmax_boxed,
+    doc: "The larger of both; NaN only if both are.",
+    grad: Differentiability::Formula,
+};
+fn fmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fmax(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn fmax_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&FMAX_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn fmax_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::fmax_check(self_, other)?;
+    iter::pointwise_out(&FMAX_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`FMAX_OUT`].
+pub type FmaxOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `fmax.out`: The larger of both; NaN only if both are.
+pub static FMAX_OUT: Op<FmaxOutFn> =
+    Op::new(&FMAX_OUT_INFO, &[(Key::Cpu, fmax_out_kernel), (Key::Meta, fmax_out_kernel)], fmax_out_adaptor);
+static FMAX_OUT_INFO: OpInfo = OpInfo {
+    name: "fmax.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fmax"],
+    composite: false,
+    boxed: fmax_out_boxed,
+    doc: "The larger of both; NaN only if both are.",
+    grad: Differentiability::Formula,
+};
+fn fmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::fmax_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn fmax_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&FMAX_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static FMIN_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "fmin",
+    label: "fmin_cpu",
+    kernel: &flambeau_cpu::pointwise::FMIN,
+    promote: Promote::Default,
+};
+fn fmin_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    f::fmin_check(self_, other)?;
+    iter::pointwise(&FMIN_SPEC, &[self_, other], &[])
+}
+/// Type of [`FMIN`].
+pub type FminFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `fmin`: The smaller of both; NaN only if both are.
+pub static FMIN: Op<FminFn> =
+    Op::new(&FMIN_INFO, &[(Key::Cpu, fmin_kernel), (Key::Meta, fmin_kernel)], fmin_adaptor);
+static FMIN_INFO: OpInfo = OpInfo {
+    name: "fmin",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fmin", "torch.Tensor.fmin"],
+    composite: false,
+    boxed: fmin_boxed,
+    doc: "The smaller of both; NaN only if both are.",
+    grad: Differentiability::Formula,
+};
+fn fmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fmin(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn fmin_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&FMIN_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn fmin_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::fmin_check(self_, other)?;
+    iter::pointwise_out(&FMIN_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`FMIN_OUT`].
+pub type FminOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `fmin.out`: The smaller of both; NaN only if both are.
+pub static FMIN_OUT: Op<FminOutFn> =
+    Op::new(&FMIN_OUT_INFO, &[(Key::Cpu, fmin_out_kernel), (Key::Meta, fmin_out_kernel)], fmin_out_adaptor);
+static FMIN_OUT_INFO: OpInfo = OpInfo {
+    name: "fmin.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.fmin"],
+    composite: false,
+    boxed: fmin_out_boxed,
+    doc: "The smaller of both; NaN only if both are.",
+    grad: Differentiability::Formula,
+};
+fn fmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::fmin_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn fmin_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&FMIN_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn clamp_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    f::clamp_plan(self_, min, max)?.run()
+}
+/// Type of [`CLAMP`].
+pub type ClampFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<Tensor>;
+/// `clamp`: Every element moved into the range from `min` to `max`; a bound may be missing.
+pub static CLAMP: Op<ClampFn> =
+    Op::new(&CLAMP_INFO, &[(Key::Cpu, clamp_kernel), (Key::Meta, clamp_kernel)], clamp_adaptor);
+static CLAMP_INFO: OpInfo = OpInfo {
+    name: "clamp",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("min", Ty::OptScalar, D::None),
+            a("max", Ty::OptScalar, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp", "torch.Tensor.clamp", "torch.clip", "torch.Tensor.clip"],
+    composite: false,
+    boxed: clamp_boxed,
+    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
+    grad: Differentiability::Formula,
+};
+fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn clamp_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    call_fallback(&CLAMP_INFO, vec![self_.into_value(), min.into_value(), max.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn clamp_inplace_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    f::clamp_plan(self_, min, max)?.run_inplace(self_)
+}
+/// Type of [`CLAMP_`].
+pub type ClampInplaceFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<()>;
+/// `clamp_`: Every element moved into the range from `min` to `max`; a bound may be missing.
+pub static CLAMP_: Op<ClampInplaceFn> = Op::new(
+    &CLAMP__INFO,
+    &[(Key::Cpu, clamp_inplace_kernel), (Key::Meta, clamp_inplace_kernel)],
+    clamp_inplace_adaptor,
+);
+static CLAMP__INFO: OpInfo = OpInfo {
+    name: "clamp_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("min", Ty::OptScalar, D::None),
+            a("max", Ty::OptScalar, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.clamp_", "torch.Tensor.clip_"],
+    composite: false,
+    boxed: clamp_inplace_boxed,
+    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
+    grad: Differentiability::Formula,
+};
+fn clamp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn clamp_inplace_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    call_fallback(&CLAMP__INFO, vec![self_.into_value(), min.into_value(), max.into_value()]).map(drop)
+}
+
+fn clamp_out_kernel(
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    out: &mut Tensor,
+) -> Result<()> {
+    f::clamp_plan(self_, min, max)?.run_out(out)
+}
+/// Type of [`CLAMP_OUT`].
+pub type ClampOutFn = fn(&Tensor, Option<Scalar>, Option<Scalar>, &mut Tensor) -> Result<()>;
+/// `clamp.out`: Every element moved into the range from `min` to `max`; a bound may be missing.
+pub static CLAMP_OUT: Op<ClampOutFn> = Op::new(
+    &CLAMP_OUT_INFO,
+    &[(Key::Cpu, clamp_out_kernel), (Key::Meta, clamp_out_kernel)],
+    clamp_out_adaptor,
+);
+static CLAMP_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("min", Ty::OptScalar, D::None),
+            a("max", Ty::OptScalar, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp", "torch.clip"],
+    composite: false,
+    boxed: clamp_out_boxed,
+    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
+    grad: Differentiability::Formula,
+};
+fn clamp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::clamp_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn clamp_out_adaptor(
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &CLAMP_OUT_INFO,
+        vec![self_.into_value(), min.into_value(), max.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn clamp_tensor_kernel(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+    f::clamp_tensor_plan(self_, min, max)?.run()
+}
+/// Type of [`CLAMP_TENSOR`].
+pub type ClampTensorFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
+/// `clamp.Tensor`: As `clamp` with tensors as bounds.
+pub static CLAMP_TENSOR: Op<ClampTensorFn> = Op::new(
+    &CLAMP_TENSOR_INFO,
+    &[(Key::Cpu, clamp_tensor_kernel), (Key::Meta, clamp_tensor_kernel)],
+    clamp_tensor_adaptor,
+);
+static CLAMP_TENSOR_INFO: OpInfo = OpInfo {
+    name: "clamp.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("min", Ty::OptTensor, D::None),
+            a("max", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp", "torch.Tensor.clamp", "torch.clip", "torch.Tensor.clip"],
+    composite: false,
+    boxed: clamp_tensor_boxed,
+    doc: "As `clamp` with tensors as bounds.",
+    grad: Differentiability::Formula,
+};
+fn clamp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp_tensor(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+    )?
+    .into_values())
+}
+fn clamp_tensor_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+    call_fallback(&CLAMP_TENSOR_INFO, vec![self_.into_value(), min.into_value(), max.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn clamp_tensor_inplace_kernel(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    f::clamp_tensor_plan(self_, min, max)?.run_inplace(self_)
+}
+/// Type of [`CLAMP_TENSOR_`].
+pub type ClampTensorInplaceFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<()>;
+/// `clamp_.Tensor`: As `clamp` with tensors as bounds.
+pub static CLAMP_TENSOR_: Op<ClampTensorInplaceFn> = Op::new(
+    &CLAMP_TENSOR__INFO,
+    &[(Key::Cpu, clamp_tensor_inplace_kernel), (Key::Meta, clamp_tensor_inplace_kernel)],
+    clamp_tensor_inplace_adaptor,
+);
+static CLAMP_TENSOR__INFO: OpInfo = OpInfo {
+    name: "clamp_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("min", Ty::OptTensor, D::None),
+            a("max", Ty::OptTensor, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.clamp_", "torch.Tensor.clip_"],
+    composite: false,
+    boxed: clamp_tensor_inplace_boxed,
+    doc: "As `clamp` with tensors as bounds.",
+    grad: Differentiability::Formula,
+};
+fn clamp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_tensor_(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+    )?;
+    Ok(vec![a[0].clone()])
+}
+fn clamp_tensor_inplace_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    call_fallback(&CLAMP_TENSOR__INFO, vec![self_.into_value(), min.into_value(), max.into_value()]).map(drop)
+}
+
+fn clamp_tensor_out_kernel(
+    self_: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    f::clamp_tensor_plan(self_, min, max)?.run_out(out)
+}
+/// Type of [`CLAMP_TENSOR_OUT`].
+pub type ClampTensorOutFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>, &mut Tensor) -> Result<()>;
+/// `clamp.out`: As `clamp` with tensors as bounds.
+pub static CLAMP_TENSOR_OUT: Op<ClampTensorOutFn> = Op::new(
+    &CLAMP_TENSOR_OUT_INFO,
+    &[(Key::Cpu, clamp_tensor_out_kernel), (Key::Meta, clamp_tensor_out_kernel)],
+    clamp_tensor_out_adaptor,
+);
+static CLAMP_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("min", Ty::OptTensor, D::None),
+            a("max", Ty::OptTensor, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp", "torch.clip"],
+    composite: false,
+    boxed: clamp_tensor_out_boxed,
+    doc: "As `clamp` with tensors as bounds.",
+    grad: Differentiability::Formula,
+};
+fn clamp_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::clamp_tensor_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn clamp_tensor_out_adaptor(
+    self_: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &CLAMP_TENSOR_OUT_INFO,
+        vec![self_.into_value(), min.into_value(), max.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn clamp_min_kernel(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    f::clamp_min_plan(self_, min)?.run()
+}
+/// Type of [`CLAMP_MIN`].
+pub type ClampMinFn = fn(&Tensor, Scalar) -> Result<Tensor>;
+/// `clamp_min`: `max(x, min)`.
+pub static CLAMP_MIN: Op<ClampMinFn> = Op::new(
+    &CLAMP_MIN_INFO,
+    &[(Key::Cpu, clamp_min_kernel), (Key::Meta, clamp_min_kernel)],
+    clamp_min_adaptor,
+);
+static CLAMP_MIN_INFO: OpInfo = OpInfo {
+    name: "clamp_min",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("min", Ty::Scalar, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_min", "torch.Tensor.clamp_min"],
+    composite: false,
+    boxed: clamp_min_boxed,
+    doc: "`max(x, min)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_min_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn clamp_min_adaptor(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    call_fallback(&CLAMP_MIN_INFO, vec![self_.into_value(), min.into_value()]).and_then(Results::from_values)
+}
+
+fn clamp_min_inplace_kernel(self_: &Tensor, min: Scalar) -> Result<()> {
+    f::clamp_min_plan(self_, min)?.run_inplace(self_)
+}
+/// Type of [`CLAMP_MIN_`].
+pub type ClampMinInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
+/// `clamp_min_`: `max(x, min)`.
+pub static CLAMP_MIN_: Op<ClampMinInplaceFn> = Op::new(
+    &CLAMP_MIN__INFO,
+    &[(Key::Cpu, clamp_min_inplace_kernel), (Key::Meta, clamp_min_inplace_kernel)],
+    clamp_min_inplace_adaptor,
+);
+static CLAMP_MIN__INFO: OpInfo = OpInfo {
+    name: "clamp_min_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("min", Ty::Scalar, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.clamp_min_"],
+    composite: false,
+    boxed: clamp_min_inplace_boxed,
+    doc: "`max(x, min)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_min_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_min_(tensor_arg(a, 0)?, arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn clamp_min_inplace_adaptor(self_: &Tensor, min: Scalar) -> Result<()> {
+    call_fallback(&CLAMP_MIN__INFO, vec![self_.into_value(), min.into_value()]).map(drop)
+}
+
+fn clamp_min_out_kernel(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    f::clamp_min_plan(self_, min)?.run_out(out)
+}
+/// Type of [`CLAMP_MIN_OUT`].
+pub type ClampMinOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
+/// `clamp_min.out`: `max(x, min)`.
+pub static CLAMP_MIN_OUT: Op<ClampMinOutFn> = Op::new(
+    &CLAMP_MIN_OUT_INFO,
+    &[(Key::Cpu, clamp_min_out_kernel), (Key::Meta, clamp_min_out_kernel)],
+    clamp_min_out_adaptor,
+);
+static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp_min.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("min", Ty::Scalar, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_min"],
+    composite: false,
+    boxed: clamp_min_out_boxed,
+    doc: "`max(x, min)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::clamp_min_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn clamp_min_out_adaptor(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&CLAMP_MIN_OUT_INFO, vec![self_.into_value(), min.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static CLAMP_MIN_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "clamp_min_tensor",
+    label: "maximum_cpu",
+    kernel: &flambeau_cpu::pointwise::MAXIMUM,
+    promote: Promote::Default,
+};
+fn clamp_min_tensor_kernel(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[])
+}
+/// Type of [`CLAMP_MIN_TENSOR`].
+pub type ClampMinTensorFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `clamp_min.Tensor`: `max(x, min)` with a tensor as bound.
+pub static CLAMP_MIN_TENSOR: Op<ClampMinTensorFn> = Op::new(
+    &CLAMP_MIN_TENSOR_INFO,
+    &[(Key::Cpu, clamp_min_tensor_kernel), (Key::Meta, clamp_min_tensor_kernel)],
+    clamp_min_tensor_adaptor,
+);
+static CLAMP_MIN_TENSOR_INFO: OpInfo = OpInfo {
+    name: "clamp_min.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("min", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_min", "torch.Tensor.clamp_min"],
+    composite: false,
+    boxed: clamp_min_tensor_boxed,
+    doc: "`max(x, min)` with a tensor as bound.",
+    grad: Differentiability::Formula,
+};
+fn clamp_min_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp_min_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn clamp_min_tensor_adaptor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+    call_fallback(&CLAMP_MIN_TENSOR_INFO, vec![self_.into_value(), min.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn clamp_min_tensor_inplace_kernel(self_: &Tensor, min: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[])
+}
+/// Type of [`CLAMP_MIN_TENSOR_`].
+pub type ClampMinTensorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `clamp_min_.Tensor`: `max(x, min)` with a tensor as bound.
+pub static CLAMP_MIN_TENSOR_: Op<ClampMinTensorInplaceFn> = Op::new(
+    &CLAMP_MIN_TENSOR__INFO,
+    &[(Key::Cpu, clamp_min_tensor_inplace_kernel), (Key::Meta, clamp_min_tensor_inplace_kernel)],
+    clamp_min_tensor_inplace_adaptor,
+);
+static CLAMP_MIN_TENSOR__INFO: OpInfo = OpInfo {
+    name: "clamp_min_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("min", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.clamp_min_"],
+    composite: false,
+    boxed: clamp_min_tensor_inplace_boxed,
+    doc: "`max(x, min)` with a tensor as bound.",
+    grad: Differentiability::Formula,
+};
+fn clamp_min_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_min_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn clamp_min_tensor_inplace_adaptor(self_: &Tensor, min: &Tensor) -> Result<()> {
+    call_fallback(&CLAMP_MIN_TENSOR__INFO, vec![self_.into_value(), min.into_value()]).map(drop)
+}
+
+fn clamp_min_tensor_out_kernel(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&CLAMP_MIN_TENSOR_SPEC, &[self_, min], &[], out)
+}
+/// Type of [`CLAMP_MIN_TENSOR_OUT`].
+pub type ClampMinTensorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `clamp_min.out`: `max(x, min)` with a tensor as bound.
+pub static CLAMP_MIN_TENSOR_OUT: Op<ClampMinTensorOutFn> = Op::new(
+    &CLAMP_MIN_TENSOR_OUT_INFO,
+    &[(Key::Cpu, clamp_min_tensor_out_kernel), (Key::Meta, clamp_min_tensor_out_kernel)],
+    clamp_min_tensor_out_adaptor,
+);
+static CLAMP_MIN_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp_min.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("min", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_min"],
+    composite: false,
+    boxed: clamp_min_tensor_out_boxed,
+    doc: "`max(x, min)` with a tensor as bound.",
+    grad: Differentiability::Formula,
+};
+fn clamp_min_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::clamp_min_tensor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn clamp_min_tensor_out_adaptor(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &CLAMP_MIN_TENSOR_OUT_INFO,
+        vec![self_.into_value(), min.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn clamp_max_kernel(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    f::clamp_max_plan(self_, max)?.run()
+}
+/// Type of [`CLAMP_MAX`].
+pub type ClampMaxFn = fn(&Tensor, Scalar) -> Result<Tensor>;
+/// `clamp_max`: `min(x, max)`.
+pub static CLAMP_MAX: Op<ClampMaxFn> = Op::new(
+    &CLAMP_MAX_INFO,
+    &[(Key::Cpu, clamp_max_kernel), (Key::Meta, clamp_max_kernel)],
+    clamp_max_adaptor,
+);
+static CLAMP_MAX_INFO: OpInfo = OpInfo {
+    name: "clamp_max",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("max", Ty::Scalar, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_max", "torch.Tensor.clamp_max"],
+    composite: false,
+    boxed: clamp_max_boxed,
+    doc: "`min(x, max)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn clamp_max_adaptor(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    call_fallback(&CLAMP_MAX_INFO, vec![self_.into_value(), max.into_value()]).and_then(Results::from_values)
+}
+
+fn clamp_max_inplace_kernel(self_: &Tensor, max: Scalar) -> Result<()> {
+    f::clamp_max_plan(self_, max)?.run_inplace(self_)
+}
+/// Type of [`CLAMP_MAX_`].
+pub type ClampMaxInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
+/// `clamp_max_`: `min(x, max)`.
+pub static CLAMP_MAX_: Op<ClampMaxInplaceFn> = Op::new(
+    &CLAMP_MAX__INFO,
+    &[(Key::Cpu, clamp_max_inplace_kernel), (Key::Meta, clamp_max_inplace_kernel)],
+    clamp_max_inplace_adaptor,
+);
+static CLAMP_MAX__INFO: OpInfo = OpInfo {
+    name: "clamp_max_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("max", Ty::Scalar, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.clamp_max_"],
+    composite: false,
+    boxed: clamp_max_inplace_boxed,
+    doc: "`min(x, max)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_max_(tensor_arg(a, 0)?, arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn clamp_max_inplace_adaptor(self_: &Tensor, max: Scalar) -> Result<()> {
+    call_fallback(&CLAMP_MAX__INFO, vec![self_.into_value(), max.into_value()]).map(drop)
+}
+
+fn clamp_max_out_kernel(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    f::clamp_max_plan(self_, max)?.run_out(out)
+}
+/// Type of [`CLAMP_MAX_OUT`].
+pub type ClampMaxOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
+/// `clamp_max.out`: `min(x, max)`.
+pub static CLAMP_MAX_OUT: Op<ClampMaxOutFn> = Op::new(
+    &CLAMP_MAX_OUT_INFO,
+    &[(Key::Cpu, clamp_max_out_kernel), (Key::Meta, clamp_max_out_kernel)],
+    clamp_max_out_adaptor,
+);
+static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp_max.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("max", Ty::Scalar, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_max"],
+    composite: false,
+    boxed: clamp_max_out_boxed,
+    doc: "`min(x, max)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::clamp_max_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn clamp_max_out_adaptor(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&CLAMP_MAX_OUT_INFO, vec![self_.into_value(), max.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static CLAMP_MAX_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "clamp_max_tensor",
+    label: "minimum_cpu",
+    kernel: &flambeau_cpu::pointwise::MINIMUM,
+    promote: Promote::Default,
+};
+fn clamp_max_tensor_kernel(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[])
+}
+/// Type of [`CLAMP_MAX_TENSOR`].
+pub type ClampMaxTensorFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `clamp_max.Tensor`: `min(x, max)` with a tensor as bound.
+pub static CLAMP_MAX_TENSOR: Op<ClampMaxTensorFn> = Op::new(
+    &CLAMP_MAX_TENSOR_INFO,
+    &[(Key::Cpu, clamp_max_tensor_kernel), (Key::Meta, clamp_max_tensor_kernel)],
+    clamp_max_tensor_adaptor,
+);
+static CLAMP_MAX_TENSOR_INFO: OpInfo = OpInfo {
+    name: "clamp_max.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("max", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_max", "torch.Tensor.clamp_max"],
+    composite: false,
+    boxed: clamp_max_tensor_boxed,
+    doc: "`min(x, max)` with a tensor as bound.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp_max_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn clamp_max_tensor_adaptor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+    call_fallback(&CLAMP_MAX_TENSOR_INFO, vec![self_.into_value(), max.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn clamp_max_tensor_inplace_kernel(self_: &Tensor, max: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[])
+}
+/// Type of [`CLAMP_MAX_TENSOR_`].
+pub type ClampMaxTensorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `clamp_max_.Tensor`: `min(x, max)` with a tensor as bound.
+pub static CLAMP_MAX_TENSOR_: Op<ClampMaxTensorInplaceFn> = Op::new(
+    &CLAMP_MAX_TENSOR__INFO,
+    &[(Key::Cpu, clamp_max_tensor_inplace_kernel), (Key::Meta, clamp_max_tensor_inplace_kernel)],
+    clamp_max_tensor_inplace_adaptor,
+);
+static CLAMP_MAX_TENSOR__INFO: OpInfo = OpInfo {
+    name: "clamp_max_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("max", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.clamp_max_"],
+    composite: false,
+    boxed: clamp_max_tensor_inplace_boxed,
+    doc: "`min(x, max)` with a tensor as bound.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_max_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn clamp_max_tensor_inplace_adaptor(self_: &Tensor, max: &Tensor) -> Result<()> {
+    call_fallback(&CLAMP_MAX_TENSOR__INFO, vec![self_.into_value(), max.into_value()]).map(drop)
+}
+
+fn clamp_max_tensor_out_kernel(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&CLAMP_MAX_TENSOR_SPEC, &[self_, max], &[], out)
+}
+/// Type of [`CLAMP_MAX_TENSOR_OUT`].
+pub type ClampMaxTensorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `clamp_max.out`: `min(x, max)` with a tensor as bound.
+pub static CLAMP_MAX_TENSOR_OUT: Op<ClampMaxTensorOutFn> = Op::new(
+    &CLAMP_MAX_TENSOR_OUT_INFO,
+    &[(Key::Cpu, clamp_max_tensor_out_kernel), (Key::Meta, clamp_max_tensor_out_kernel)],
+    clamp_max_tensor_out_adaptor,
+);
+static CLAMP_MAX_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp_max.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("max", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_max"],
+    composite: false,
+    boxed: clamp_max_tensor_out_boxed,
+    doc: "`min(x, max)` with a tensor as bound.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::clamp_max_tensor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn clamp_max_tensor_out_adaptor(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &CLAMP_MAX_TENSOR_OUT_INFO,
+        vec![self_.into_value(), max.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static LERP_TENSOR_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "lerp_tensor",
+    label: "lerp_kernel_tensor",
+    kernel: &flambeau_cpu::pointwise::LERP_TENSOR,
+    promote: Promote::Default,
+};
+fn lerp_tensor_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    f::lerp_tensor_check(self_, end, weight)?;
+    iter::pointwise(&LERP_TENSOR_SPEC, &[self_, end, weight], &[])
+}
+/// Type of [`LERP_TENSOR`].
+pub type LerpTensorFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+/// `lerp.Tensor`: `self + weight * (end - self)`.
+pub static LERP_TENSOR: Op<LerpTensorFn> = Op::new(
+    &LERP_TENSOR_INFO,
+    &[(Key::Cpu, lerp_tensor_kernel), (Key::Meta, lerp_tensor_kernel)],
+    lerp_tensor_adaptor,
+);
+static LERP_TENSOR_INFO: OpInfo = OpInfo {
+    name: "lerp.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("weight", Ty::Tensor, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.lerp", "torch.Tensor.lerp"],
+    composite: false,
+    boxed: lerp_tensor_boxed,
+    doc: "`self + weight * (end - self)`.",
+    grad: Differentiability::Formula,
+};
+fn lerp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::lerp_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+}
+fn lerp_tensor_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    call_fallback(&LERP_TENSOR_INFO, vec![self_.into_value(), end.into_value(), weight.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn lerp_tensor_inplace_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
+    f::lerp_tensor_check(self_, end, weight)?;
+    iter::pointwise_inplace(&LERP_TENSOR_SPEC, &[self_, end, weight], &[])
+}
+/// Type of [`LERP_TENSOR_`].
+pub type LerpTensorInplaceFn = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
+/// `lerp_.Tensor`: `self + weight * (end - self)`.
+pub static LERP_TENSOR_: Op<LerpTensorInplaceFn> = Op::new(
+    &LERP_TENSOR__INFO,
+    &[(Key::Cpu, lerp_tensor_inplace_kernel), (Key::Meta, lerp_tensor_inplace_kernel)],
+    lerp_tensor_inplace_adaptor,
+);
+static LERP_TENSOR__INFO: OpInfo = OpInfo {
+    name: "lerp_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("end", Ty::Tensor, D::Required),
+            a("weight", Ty::Tensor, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.lerp_"],
+    composite: false,
+    boxed: lerp_tensor_inplace_boxed,
+    doc: "`self + weight * (end - self)`.",
+    grad: Differentiability::Formula,
+};
+fn lerp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::lerp_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn lerp_tensor_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
+    call_fallback(&LERP_TENSOR__INFO, vec![self_.into_value(), end.into_value(), weight.into_value()])
+        .map(drop)
+}
+
+fn lerp_tensor_out_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::lerp_tensor_check(self_, end, weight)?;
+    iter::pointwise_out(&LERP_TENSOR_SPEC, &[self_, end, weight], &[], out)
+}
+/// Type of [`LERP_TENSOR_OUT`].
+pub type LerpTensorOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `lerp.out`: `self + weight * (end - self)`.
+pub static LERP_TENSOR_OUT: Op<LerpTensorOutFn> = Op::new(
+    &LERP_TENSOR_OUT_INFO,
+    &[(Key::Cpu, lerp_tensor_out_kernel), (Key::Meta, lerp_tensor_out_kernel)],
+    lerp_tensor_out_adaptor,
+);
+static LERP_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "lerp.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("weight", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.lerp"],
+    composite: false,
+    boxed: lerp_tensor_out_boxed,
+    doc: "`self + weight * (end - self)`.",
+    grad: Differentiability::Formula,
+};
+fn lerp_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::lerp_tensor_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn lerp_tensor_out_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &LERP_TENSOR_OUT_INFO,
+        vec![self_.into_value(), end.into_value(), weight.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static LERP_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "lerp",
+    label: "lerp_kernel_scalar",
+    kernel: &flambeau_cpu::pointwise::LERP_SCALAR,
+    promote: Promote::Default,
+};
+fn lerp_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
+    f::lerp_check(self_, end, weight)?;
+    iter::pointwise(&LERP_SPEC, &[self_, end], &[weight.param()])
+}
+/// Type of [`LERP`].
+pub type LerpFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
+/// `lerp.Scalar`: `self + weight * (end - self)` with one number as weight.
+pub static LERP: Op<LerpFn> =
+    Op::new(&LERP_INFO, &[(Key::Cpu, lerp_kernel), (Key::Meta, lerp_kernel)], lerp_adaptor);
+static LERP_INFO: OpInfo = OpInfo {
+    name: "lerp.Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("weight", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.lerp", "torch.Tensor.lerp"],
+    composite: false,
+    boxed: lerp_boxed,
+    doc: "`self + weight * (end - self)` with one number as weight.",
+    grad: Differentiability::Formula,
+};
+fn lerp_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::lerp(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn lerp_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
+    call_fallback(&LERP_INFO, vec![self_.into_value(), end.into_value(), weight.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn lerp_inplace_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
+    f::lerp_check(self_, end, weight)?;
+    iter::pointwise_inplace(&LERP_SPEC, &[self_, end], &[weight.param()])
+}
+/// Type of [`LERP_`].
+pub type LerpInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
+/// `lerp_.Scalar`: `self + weight * (end - self)` with one number as weight.
+pub static LERP_: Op<LerpInplaceFn> = Op::new(
+    &LERP__INFO,
+    &[(Key::Cpu, lerp_inplace_kernel), (Key::Meta, lerp_inplace_kernel)],
+    lerp_inplace_adaptor,
+);
+static LERP__INFO: OpInfo = OpInfo {
+    name: "lerp_.Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("end", Ty::Tensor, D::Required),
+            a("weight", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.lerp_"],
+    composite: false,
+    boxed: lerp_inplace_boxed,
+    doc: "`self + weight * (end - self)` with one number as weight.",
+    grad: Differentiability::Formula,
+};
+fn lerp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::lerp_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn lerp_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
+    call_fallback(&LERP__INFO, vec![self_.into_value(), end.into_value(), weight.into_value()]).map(drop)
+}
+
+fn lerp_out_kernel(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
+    f::lerp_check(self_, end, weight)?;
+    iter::pointwise_out(&LERP_SPEC, &[self_, end], &[weight.param()], out)
+}
+/// Type of [`LERP_OUT`].
+pub type LerpOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
+/// `lerp.Scalar_out`: `self + weight * (end - self)` with one number as weight.
+pub static LERP_OUT: Op<LerpOutFn> =
+    Op::new(&LERP_OUT_INFO, &[(Key::Cpu, lerp_out_kernel), (Key::Meta, lerp_out_kernel)], lerp_out_adaptor);
+static LERP_OUT_INFO: OpInfo = OpInfo {
+    name: "lerp.Scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("weight", Ty::Scalar, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.lerp"],
+    composite: false,
+    boxed: lerp_out_boxed,
+    doc: "`self + weight * (end - self)` with one number as weight.",
+    grad: Differentiability::Formula,
+};
+fn lerp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::lerp_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn lerp_out_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &LERP_OUT_INFO,
+        vec![self_.into_value(), end.into_value(), weight.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static ADDCMUL_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "addcmul",
+    label: "addcmul_cpu_out",
+    kernel: &flambeau_cpu::pointwise::ADDCMUL,
+    promote: Promote::Default,
+};
+fn addcmul_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    iter::pointwise(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()])
+}
+/// Type of [`ADDCMUL`].
+pub type AddcmulFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
+/// `addcmul`: `self + value * tensor1 * tensor2`.
+pub static ADDCMUL: Op<AddcmulFn> =
+    Op::new(&ADDCMUL_INFO, &[(Key::Cpu, addcmul_kernel), (Key::Meta, addcmul_kernel)], addcmul_adaptor);
+static ADDCMUL_INFO: OpInfo = OpInfo {
+    name: "addcmul",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("tensor1", Ty::Tensor, D::Required),
+            a("tensor2", Ty::Tensor, D::Required),
+            kw("value", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.addcmul", "torch.Tensor.addcmul"],
+    composite: false,
+    boxed: addcmul_boxed,
+    doc: "`self + value * tensor1 * tensor2`.",
+    grad: Differentiability::Formula,
+};
+fn addcmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::addcmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn addcmul_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    call_fallback(
+        &ADDCMUL_INFO,
+        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn addcmul_inplace_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    iter::pointwise_inplace(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()])
+}
+/// Type of [`ADDCMUL_`].
+pub type AddcmulInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<()>;
+/// `addcmul_`: `self + value * tensor1 * tensor2`.
+pub static ADDCMUL_: Op<AddcmulInplaceFn> = Op::new(
+    &ADDCMUL__INFO,
+    &[(Key::Cpu, addcmul_inplace_kernel), (Key::Meta, addcmul_inplace_kernel)],
+    addcmul_inplace_adaptor,
+);
+static ADDCMUL__INFO: OpInfo = OpInfo {
+    name: "addcmul_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("tensor1", Ty::Tensor, D::Required),
+            a("tensor2", Ty::Tensor, D::Required),
+            kw("value", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.addcmul_"],
+    composite: false,
+    boxed: addcmul_inplace_boxed,
+    doc: "`self + value * tensor1 * tensor2`.",
+    grad: Differentiability::Formula,
+};
+fn addcmul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::addcmul_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn addcmul_inplace_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    call_fallback(
+        &ADDCMUL__INFO,
+        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
+    )
+    .map(drop)
+}
+
+fn addcmul_out_kernel(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    iter::pointwise_out(&ADDCMUL_SPEC, &[self_, tensor1, tensor2], &[value.param()], out)
+}
+/// Type of [`ADDCMUL_OUT`].
+pub type AddcmulOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
+/// `addcmul.out`: `self + value * tensor1 * tensor2`.
+pub static ADDCMUL_OUT: Op<AddcmulOutFn> = Op::new(
+    &ADDCMUL_OUT_INFO,
+    &[(Key::Cpu, addcmul_out_kernel), (Key::Meta, addcmul_out_kernel)],
+    addcmul_out_adaptor,
+);
+static ADDCMUL_OUT_INFO: OpInfo = OpInfo {
+    name: "addcmul.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("tensor1", Ty::Tensor, D::Required),
+            a("tensor2", Ty::Tensor, D::Required),
+            kw("value", Ty::Scalar, D::Int(1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.addcmul"],
+    composite: false,
+    boxed: addcmul_out_boxed,
+    doc: "`self + value * tensor1 * tensor2`.",
+    grad: Differentiability::Formula,
+};
+fn addcmul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::addcmul_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn addcmul_out_adaptor(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ADDCMUL_OUT_INFO,
+        vec![
+            self_.into_value(),
+            tensor1.into_value(),
+            tensor2.into_value(),
+            value.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static ADDCDIV_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "addcdiv",
+    label: "addcdiv_cpu_out",
+    kernel: &flambeau_cpu::pointwise::ADDCDIV,
+    promote: Promote::Default,
+};
+fn addcdiv_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    f::addcdiv_check(self_, tensor1, tensor2, value)?;
+    iter::pointwise(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()])
+}
+/// Type of [`ADDCDIV`].
+pub type AddcdivFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
+/// `addcdiv`: `self + value * tensor1 / tensor2`.
+pub static ADDCDIV: Op<AddcdivFn> =
+    Op::new(&ADDCDIV_INFO, &[(Key::Cpu, addcdiv_kernel), (Key::Meta, addcdiv_kernel)], addcdiv_adaptor);
+static ADDCDIV_INFO: OpInfo = OpInfo {
+    name: "addcdiv",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("tensor1", Ty::Tensor, D::Required),
+            a("tensor2", Ty::Tensor, D::Required),
+            kw("value", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.addcdiv", "torch.Tensor.addcdiv"],
+    composite: false,
+    boxed: addcdiv_boxed,
+    doc: "`self + value * tensor1 / tensor2`.",
+    grad: Differentiability::Formula,
+};
+fn addcdiv_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::addcdiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn addcdiv_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    call_fallback(
+        &ADDCDIV_INFO,
+        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn addcdiv_inplace_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    f::addcdiv_check(self_, tensor1, tensor2, value)?;
+    iter::pointwise_inplace(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()])
+}
+/// Type of [`ADDCDIV_`].
+pub type AddcdivInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<()>;
+/// `addcdiv_`: `self + value * tensor1 / tensor2`.
+pub static ADDCDIV_: Op<AddcdivInplaceFn> = Op::new(
+    &ADDCDIV__INFO,
+    &[(Key::Cpu, addcdiv_inplace_kernel), (Key::Meta, addcdiv_inplace_kernel)],
+    addcdiv_inplace_adaptor,
+);
+static ADDCDIV__INFO: OpInfo = OpInfo {
+    name: "addcdiv_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("tensor1", Ty::Tensor, D::Required),
+            a("tensor2", Ty::Tensor, D::Required),
+            kw("value", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.addcdiv_"],
+    composite: false,
+    boxed: addcdiv_inplace_boxed,
+    doc: "`self + value * tensor1 / tensor2`.",
+    grad: Differentiability::Formula,
+};
+fn addcdiv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::addcdiv_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn addcdiv_inplace_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    call_fallback(
+        &ADDCDIV__INFO,
+        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
+    )
+    .map(drop)
+}
+
+fn addcdiv_out_kernel(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    f::addcdiv_check(self_, tensor1, tensor2, value)?;
+    iter::pointwise_out(&ADDCDIV_SPEC, &[self_, tensor1, tensor2], &[value.param()], out)
+}
+/// Type of [`ADDCDIV_OUT`].
+pub type AddcdivOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
+/// `addcdiv.out`: `self + value * tensor1 / tensor2`.
+pub static ADDCDIV_OUT: Op<AddcdivOutFn> = Op::new(
+    &ADDCDIV_OUT_INFO,
+    &[(Key::Cpu, addcdiv_out_kernel), (Key::Meta, addcdiv_out_kernel)],
+    addcdiv_out_adaptor,
+);
+static ADDCDIV_OUT_INFO: OpInfo = OpInfo {
+    name: "addcdiv.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("tensor1", Ty::Tensor, D::Required),
+            a("tensor2", Ty::Tensor, D::Required),
+            kw("value", Ty::Scalar, D::Int(1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.addcdiv"],
+    composite: false,
+    boxed: addcdiv_out_boxed,
+    doc: "`self + value * tensor1 / tensor2`.",
+    grad: Differentiability::Formula,
+};
+fn addcdiv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::addcdiv_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn addcdiv_out_adaptor(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ADDCDIV_OUT_INFO,
+        vec![
+            self_.into_value(),
+            tensor1.into_value(),
+            tensor2.into_value(),
+            value.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static WHERE_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "where",
+    label: "where_cpu",
+    kernel: &flambeau_cpu::pointwise::WHERE,
+    promote: Promote::SkipFirst,
+};
+fn where_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    f::where_condition(condition, self_, other)?;
+    iter::pointwise(&WHERE_SPEC, &[condition, self_, other], &[])
+}
+/// Type of [`WHERE`].
+pub type WhereFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+/// `where.self`: Elements of the input where `condition` holds, of `other` elsewhere.
+pub static WHERE: Op<WhereFn> =
+    Op::new(&WHERE_INFO, &[(Key::Cpu, where_kernel), (Key::Meta, where_kernel)], where_adaptor);
+static WHERE_INFO: OpInfo = OpInfo {
+    name: "where.self",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("condition", Ty::Tensor, D::Required),
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.where", "torch.Tensor.where"],
+    composite: false,
+    boxed: where_boxed,
+    doc: "Elements of the input where `condition` holds, of `other` elsewhere.",
+    grad: Differentiability::Formula,
+};
+fn where_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+}
+fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&WHERE_INFO, vec![condition.into_value(), self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn where_out_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::where_condition(condition, self_, other)?;
+    iter::pointwise_out(&WHERE_SPEC, &[condition, self_, other], &[], out)
+}
+/// Type of [`WHERE_OUT`].
+pub type WhereOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `where.self_out`: Elements of the input where `condition` holds, of `other` elsewhere.
+pub static WHERE_OUT: Op<WhereOutFn> = Op::new(
+    &WHERE_OUT_INFO,
+    &[(Key::Cpu, where_out_kernel), (Key::Meta, where_out_kernel)],
+    where_out_adaptor,
+);
+static WHERE_OUT_INFO: OpInfo = OpInfo {
+    name: "where.self_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("condition", Ty::Tensor, D::Required),
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.where"],
+    composite: false,
+    boxed: where_out_boxed,
+    doc: "Elements of the input where `condition` holds, of `other` elsewhere.",
+    grad: Differentiability::Formula,
+};
+fn where_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::where_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn where_out_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &WHERE_OUT_INFO,
+        vec![condition.into_value(), self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static ATAN2_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "atan2",
+    label: "atan2_cpu",
+    kernel: &flambeau_cpu::pointwise::ATAN2,
     promote: Promote::IntToFloat,
 };
-fn exp_kernel(self_: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&EXP_SPEC, &[self_], &[])
+fn atan2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&ATAN2_SPEC, &[self_, other], &[])
 }
-/// Type of [`EXP`].
-pub type ExpFn = fn(&Tensor) -> Result<Tensor>;
-/// `exp`: Exponential of every element.
-pub static EXP: Op<ExpFn> =
-    Op::new(&EXP_INFO, &[(Key::Cpu, exp_kernel), (Key::Meta, exp_kernel)], exp_adaptor);
-static EXP_INFO: OpInfo = OpInfo {
-    name: "exp",
-    owner: "flambeau-core",
-    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
-    python: &["torch.exp", "torch.Tensor.exp"],
-    composite: false,
-    boxed: exp_boxed,
-    doc: "Exponential of every element.",
-    grad: Differentiability::Formula,
-};
-fn exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::exp(tensor_arg(a, 0)?)?.into_values())
-}
-fn exp_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&EXP_INFO, vec![self_.into_value()]).and_then(Results::from_values)
-}
-
-fn exp_inplace_kernel(self_: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&EXP_SPEC, &[self_], &[])
-}
-/// Type of [`EXP_`].
-pub type ExpInplaceFn = fn(&Tensor) -> Result<()>;
-/// `exp_`: Exponential of every element.
-pub static EXP_: Op<ExpInplaceFn> = Op::new(
-    &EXP__INFO,
-    &[(Key::Cpu, exp_inplace_kernel), (Key::Meta, exp_inplace_kernel)],
-    exp_inplace_adaptor,
-);
-static EXP__INFO: OpInfo = OpInfo {
-    name: "exp_",
-    owner: "flambeau-core",
-    schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
-    python: &["torch.Tensor.exp_"],
-    composite: false,
-    boxed: exp_inplace_boxed,
-    doc: "Exponential of every element.",
-    grad: Differentiability::Formula,
-};
-fn exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::exp_(tensor_arg(a, 0)?)?;
-    Ok(vec![a[0].clone()])
-}
-fn exp_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&EXP__INFO, vec![self_.into_value()]).map(drop)
-}
-
-fn exp_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&EXP_SPEC, &[self_], &[], out)
-}
-/// Type of [`EXP_OUT`].
-pub type ExpOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
-/// `exp.out`: Exponential of every element.
-pub static EXP_OUT: Op<ExpOutFn> =
-    Op::new(&EXP_OUT_INFO, &[(Key::Cpu, exp_out_kernel), (Key::Meta, exp_out_kernel)], exp_out_adaptor);
-static EXP_OUT_INFO: OpInfo = OpInfo {
-    name: "exp.out",
+/// Type of [`ATAN2`].
+pub type Atan2Fn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `atan2`: Angle of the point (`other`, `self`).
+pub static ATAN2: Op<Atan2Fn> =
+    Op::new(&ATAN2_INFO, &[(Key::Cpu, atan2_kernel), (Key::Meta, atan2_kernel)], atan2_adaptor);
+static ATAN2_INFO: OpInfo = OpInfo {
+    name: "atan2",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.exp"],
+    python: &["torch.atan2", "torch.Tensor.atan2", "torch.arctan2", "torch.Tensor.arctan2"],
     composite: false,
-    boxed: exp_out_boxed,
-    doc: "Exponential of every element.",
+    boxed: atan2_boxed,
+    doc: "Angle of the point (`other`, `self`).",
     grad: Differentiability::Formula,
 };
-fn exp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 1)?;
-    ops::exp_out(tensor_arg(a, 0)?, &mut out)?;
+fn atan2_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::atan2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn atan2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&ATAN2_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn atan2_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&ATAN2_SPEC, &[self_, other], &[])
+}
+/// Type of [`ATAN2_`].
+pub type Atan2InplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `atan2_`: Angle of the point (`other`, `self`).
+pub static ATAN2_: Op<Atan2InplaceFn> = Op::new(
+    &ATAN2__INFO,
+    &[(Key::Cpu, atan2_inplace_kernel), (Key::Meta, atan2_inplace_kernel)],
+    atan2_inplace_adaptor,
+);
+static ATAN2__INFO: OpInfo = OpInfo {
+    name: "atan2_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.atan2_", "torch.Tensor.arctan2_"],
+    composite: false,
+    boxed: atan2_inplace_boxed,
+    doc: "Angle of the point (`other`, `self`).",
+    grad: Differentiability::Formula,
+};
+fn atan2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::atan2_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn atan2_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&ATAN2__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn atan2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&ATAN2_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`ATAN2_OUT`].
+pub type Atan2OutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `atan2.out`: Angle of the point (`other`, `self`).
+pub static ATAN2_OUT: Op<Atan2OutFn> = Op::new(
+    &ATAN2_OUT_INFO,
+    &[(Key::Cpu, atan2_out_kernel), (Key::Meta, atan2_out_kernel)],
+    atan2_out_adaptor,
+);
+static ATAN2_OUT_INFO: OpInfo = OpInfo {
+    name: "atan2.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.atan2", "torch.arctan2"],
+    composite: false,
+    boxed: atan2_out_boxed,
+    doc: "Angle of the point (`other`, `self`).",
+    grad: Differentiability::Formula,
+};
+fn atan2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::atan2_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
     Ok(vec![out.into_value()])
 }
-fn exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&EXP_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+fn atan2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&ATAN2_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
     *out = arg(&v, 0)?;
     Ok(())
+}
+
+static HYPOT_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "hypot",
+    label: "hypot_cpu",
+    kernel: &flambeau_cpu::pointwise::HYPOT,
+    promote: Promote::Default,
+};
+fn hypot_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&HYPOT_SPEC, &[self_, other], &[])
+}
+/// Type of [`HYPOT`].
+pub type HypotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `hypot`: `sqrt(self^2 + other^2)` without overflow.
+pub static HYPOT: Op<HypotFn> =
+    Op::new(&HYPOT_INFO, &[(Key::Cpu, hypot_kernel), (Key::Meta, hypot_kernel)], hypot_adaptor);
+static HYPOT_INFO: OpInfo = OpInfo {
+    name: "hypot",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.hypot", "torch.Tensor.hypot"],
+    composite: false,
+    boxed: hypot_boxed,
+    doc: "`sqrt(self^2 + other^2)` without overflow.",
+    grad: Differentiability::Formula,
+};
+fn hypot_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::hypot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn hypot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&HYPOT_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn hypot_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&HYPOT_SPEC, &[self_, other], &[])
+}
+/// Type of [`HYPOT_`].
+pub type HypotInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `hypot_`: `sqrt(self^2 + other^2)` without overflow.
+pub static HYPOT_: Op<HypotInplaceFn> = Op::new(
+    &HYPOT__INFO,
+    &[(Key::Cpu, hypot_inplace_kernel), (Key::Meta, hypot_inplace_kernel)],
+    hypot_inplace_adaptor,
+);
+static HYPOT__INFO: OpInfo = OpInfo {
+    name: "hypot_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.hypot_"],
+    composite: false,
+    boxed: hypot_inplace_boxed,
+    doc: "`sqrt(self^2 + other^2)` without overflow.",
+    grad: Differentiability::Formula,
+};
+fn hypot_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::hypot_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn hypot_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&HYPOT__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn hypot_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&HYPOT_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`HYPOT_OUT`].
+pub type HypotOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `hypot.out`: `sqrt(self^2 + other^2)` without overflow.
+pub static HYPOT_OUT: Op<HypotOutFn> = Op::new(
+    &HYPOT_OUT_INFO,
+    &[(Key::Cpu, hypot_out_kernel), (Key::Meta, hypot_out_kernel)],
+    hypot_out_adaptor,
+);
+static HYPOT_OUT_INFO: OpInfo = OpInfo {
+    name: "hypot.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.hypot"],
+    composite: false,
+    boxed: hypot_out_boxed,
+    doc: "`sqrt(self^2 + other^2)` without overflow.",
+    grad: Differentiability::Formula,
+};
+fn hypot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::hypot_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn hypot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&HYPOT_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static COPYSIGN_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "copysign",
+    label: "copysign_cpu",
+    kernel: &flambeau_cpu::pointwise::COPYSIGN,
+    promote: Promote::IntToFloat,
+};
+fn copysign_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&COPYSIGN_SPEC, &[self_, other], &[])
+}
+/// Type of [`COPYSIGN`].
+pub type CopysignFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `copysign.Tensor`: Magnitude of the input, sign of `other`.
+pub static COPYSIGN: Op<CopysignFn> =
+    Op::new(&COPYSIGN_INFO, &[(Key::Cpu, copysign_kernel), (Key::Meta, copysign_kernel)], copysign_adaptor);
+static COPYSIGN_INFO: OpInfo = OpInfo {
+    name: "copysign.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.copysign", "torch.Tensor.copysign"],
+    composite: false,
+    boxed: copysign_boxed,
+    doc: "Magnitude of the input, sign of `other`.",
+    grad: Differentiability::Formula,
+};
+fn copysign_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::copysign(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn copysign_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&COPYSIGN_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn copysign_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&COPYSIGN_SPEC, &[self_, other], &[])
+}
+/// Type of [`COPYSIGN_`].
+pub type CopysignInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `copysign_.Tensor`: Magnitude of the input, sign of `other`.
+pub static COPYSIGN_: Op<CopysignInplaceFn> = Op::new(
+    &COPYSIGN__INFO,
+    &[(Key::Cpu, copysign_inplace_kernel), (Key::Meta, copysign_inplace_kernel)],
+    copysign_inplace_adaptor,
+);
+static COPYSIGN__INFO: OpInfo = OpInfo {
+    name: "copysign_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.copysign_"],
+    composite: false,
+    boxed: copysign_inplace_boxed,
+    doc: "Magnitude of the input, sign of `other`.",
+    grad: Differentiability::Formula,
+};
+fn copysign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::copysign_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn copysign_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&COPYSIGN__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn copysign_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&COPYSIGN_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`COPYSIGN_OUT`].
+pub type CopysignOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `copysign.out`: Magnitude of the input, sign of `other`.
+pub static COPYSIGN_OUT: Op<CopysignOutFn> = Op::new(
+    &COPYSIGN_OUT_INFO,
+    &[(Key::Cpu, copysign_out_kernel), (Key::Meta, copysign_out_kernel)],
+    copysign_out_adaptor,
+);
+static COPYSIGN_OUT_INFO: OpInfo = OpInfo {
+    name: "copysign.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.copysign"],
+    composite: false,
+    boxed: copysign_out_boxed,
+    doc: "Magnitude of the input, sign of `other`.",
+    grad: Differentiability::Formula,
+};
+fn copysign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::copysign_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn copysign_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &COPYSIGN_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static NEXTAFTER_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "nextafter",
+    label: "nextafter_cpu",
+    kernel: &flambeau_cpu::pointwise::NEXTAFTER,
+    promote: Promote::Default,
+};
+fn nextafter_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&NEXTAFTER_SPEC, &[self_, other], &[])
+}
+/// Type of [`NEXTAFTER`].
+pub type NextafterFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `nextafter`: The next float after the input towards `other`.
+pub static NEXTAFTER: Op<NextafterFn> = Op::new(
+    &NEXTAFTER_INFO,
+    &[(Key::Cpu, nextafter_kernel), (Key::Meta, nextafter_kernel)],
+    nextafter_adaptor,
+);
+static NEXTAFTER_INFO: OpInfo = OpInfo {
+    name: "nextafter",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nextafter", "torch.Tensor.nextafter"],
+    composite: false,
+    boxed: nextafter_boxed,
+    doc: "The next float after the input towards `other`.",
+    grad: Differentiability::None,
+};
+fn nextafter_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::nextafter(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn nextafter_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&NEXTAFTER_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn nextafter_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&NEXTAFTER_SPEC, &[self_, other], &[])
+}
+/// Type of [`NEXTAFTER_`].
+pub type NextafterInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `nextafter_`: The next float after the input towards `other`.
+pub static NEXTAFTER_: Op<NextafterInplaceFn> = Op::new(
+    &NEXTAFTER__INFO,
+    &[(Key::Cpu, nextafter_inplace_kernel), (Key::Meta, nextafter_inplace_kernel)],
+    nextafter_inplace_adaptor,
+);
+static NEXTAFTER__INFO: OpInfo = OpInfo {
+    name: "nextafter_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.nextafter_"],
+    composite: false,
+    boxed: nextafter_inplace_boxed,
+    doc: "The next float after the input towards `other`.",
+    grad: Differentiability::None,
+};
+fn nextafter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::nextafter_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn nextafter_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&NEXTAFTER__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn nextafter_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&NEXTAFTER_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`NEXTAFTER_OUT`].
+pub type NextafterOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `nextafter.out`: The next float after the input towards `other`.
+pub static NEXTAFTER_OUT: Op<NextafterOutFn> = Op::new(
+    &NEXTAFTER_OUT_INFO,
+    &[(Key::Cpu, nextafter_out_kernel), (Key::Meta, nextafter_out_kernel)],
+    nextafter_out_adaptor,
+);
+static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
+    name: "nextafter.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nextafter"],
+    composite: false,
+    boxed: nextafter_out_boxed,
+    doc: "The next float after the input towards `other`.",
+    grad: Differentiability::None,
+};
+fn nextafter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::nextafter_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn nextafter_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &NEXTAFTER_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`LDEXP`].
+pub type LdexpFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `ldexp.Tensor`: `self * 2^other`.
+pub static LDEXP: Op<LdexpFn> = Op::composite(&LDEXP_INFO, f::ldexp, ldexp_adaptor);
+static LDEXP_INFO: OpInfo = OpInfo {
+    name: "ldexp.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.ldexp", "torch.Tensor.ldexp"],
+    composite: true,
+    boxed: ldexp_boxed,
+    doc: "`self * 2^other`.",
+    grad: Differentiability::Composite,
+};
+fn ldexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::ldexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn ldexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&LDEXP_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn ldexp_inplace_cpu(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let r = f::ldexp(self_, other)?;
+    out::copy_to_self("ldexp_", self_, &r)
+}
+/// Type of [`LDEXP_`].
+pub type LdexpInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `ldexp_.Tensor`: `self * 2^other`.
+pub static LDEXP_: Op<LdexpInplaceFn> = Op::composite(&LDEXP__INFO, ldexp_inplace_cpu, ldexp_inplace_adaptor);
+static LDEXP__INFO: OpInfo = OpInfo {
+    name: "ldexp_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.ldexp_"],
+    composite: true,
+    boxed: ldexp_inplace_boxed,
+    doc: "`self * 2^other`.",
+    grad: Differentiability::Composite,
+};
+fn ldexp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::ldexp_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn ldexp_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&LDEXP__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn ldexp_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let r = f::ldexp(self_, other)?;
+    out::copy_to_out("ldexp", out, &r)
+}
+/// Type of [`LDEXP_OUT`].
+pub type LdexpOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `ldexp.out`: `self * 2^other`.
+pub static LDEXP_OUT: Op<LdexpOutFn> = Op::composite(&LDEXP_OUT_INFO, ldexp_out_cpu, ldexp_out_adaptor);
+static LDEXP_OUT_INFO: OpInfo = OpInfo {
+    name: "ldexp.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.ldexp"],
+    composite: true,
+    boxed: ldexp_out_boxed,
+    doc: "`self * 2^other`.",
+    grad: Differentiability::Composite,
+};
+fn ldexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::ldexp_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn ldexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&LDEXP_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static HEAVISIDE_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "heaviside",
+    label: "heaviside_cpu",
+    kernel: &flambeau_cpu::pointwise::HEAVISIDE,
+    promote: Promote::Default,
+};
+fn heaviside_kernel(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+    f::heaviside_check(self_, values)?;
+    iter::pointwise(&HEAVISIDE_SPEC, &[self_, values], &[])
+}
+/// Type of [`HEAVISIDE`].
+pub type HeavisideFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `heaviside`: 0 where the input is below 0, 1 where above, `values` at 0.
+pub static HEAVISIDE: Op<HeavisideFn> = Op::new(
+    &HEAVISIDE_INFO,
+    &[(Key::Cpu, heaviside_kernel), (Key::Meta, heaviside_kernel)],
+    heaviside_adaptor,
+);
+static HEAVISIDE_INFO: OpInfo = OpInfo {
+    name: "heaviside",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("values", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.heaviside", "torch.Tensor.heaviside"],
+    composite: false,
+    boxed: heaviside_boxed,
+    doc: "0 where the input is below 0, 1 where above, `values` at 0.",
+    grad: Differentiability::None,
+};
+fn heaviside_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::heaviside(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn heaviside_adaptor(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+    call_fallback(&HEAVISIDE_INFO, vec![self_.into_value(), values.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn heaviside_inplace_kernel(self_: &Tensor, values: &Tensor) -> Result<()> {
+    f::heaviside_check(self_, values)?;
+    iter::pointwise_inplace(&HEAVISIDE_SPEC, &[self_, values], &[])
+}
+/// Type of [`HEAVISIDE_`].
+pub type HeavisideInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `heaviside_`: 0 where the input is below 0, 1 where above, `values` at 0.
+pub static HEAVISIDE_: Op<HeavisideInplaceFn> = Op::new(
+    &HEAVISIDE__INFO,
+    &[(Key::Cpu, heaviside_inplace_kernel), (Key::Meta, heaviside_inplace_kernel)],
+    heaviside_inplace_adaptor,
+);
+static HEAVISIDE__INFO: OpInfo = OpInfo {
+    name: "heaviside_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("values", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.heaviside_"],
+    composite: false,
+    boxed: heaviside_inplace_boxed,
+    doc: "0 where the input is below 0, 1 where above, `values` at 0.",
+    grad: Differentiability::None,
+};
+fn heaviside_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::heaviside_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn heaviside_inplace_adaptor(self_: &Tensor, values: &Tensor) -> Result<()> {
+    call_fallback(&HEAVISIDE__INFO, vec![self_.into_value(), values.into_value()]).map(drop)
+}
+
+fn heaviside_out_kernel(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::heaviside_check(self_, values)?;
+    iter::pointwise_out(&HEAVISIDE_SPEC, &[self_, values], &[], out)
+}
+/// Type of [`HEAVISIDE_OUT`].
+pub type HeavisideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `heaviside.out`: 0 where the input is below 0, 1 where above, `values` at 0.
+pub static HEAVISIDE_OUT: Op<HeavisideOutFn> = Op::new(
+    &HEAVISIDE_OUT_INFO,
+    &[(Key::Cpu, heaviside_out_kernel), (Key::Meta, heaviside_out_kernel)],
+    heaviside_out_adaptor,
+);
+static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
+    name: "heaviside.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("values", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.heaviside"],
+    composite: false,
+    boxed: heaviside_out_boxed,
+    doc: "0 where the input is below 0, 1 where above, `values` at 0.",
+    grad: Differentiability::None,
+};
+fn heaviside_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::heaviside_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn heaviside_out_adaptor(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &HEAVISIDE_OUT_INFO,
+        vec![self_.into_value(), values.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static LOGADDEXP_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "logaddexp",
+    label: "logaddexp_cpu",
+    kernel: &flambeau_cpu::pointwise::LOGADDEXP,
+    promote: Promote::Default,
+};
+fn logaddexp_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&LOGADDEXP_SPEC, &[self_, other], &[])
+}
+/// Type of [`LOGADDEXP`].
+pub type LogaddexpFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `logaddexp`: `log(exp(self) + exp(other))` without overflow.
+pub static LOGADDEXP: Op<LogaddexpFn> = Op::new(
+    &LOGADDEXP_INFO,
+    &[(Key::Cpu, logaddexp_kernel), (Key::Meta, logaddexp_kernel)],
+    logaddexp_adaptor,
+);
+static LOGADDEXP_INFO: OpInfo = OpInfo {
+    name: "logaddexp",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logaddexp", "torch.Tensor.logaddexp"],
+    composite: false,
+    boxed: logaddexp_boxed,
+    doc: "`log(exp(self) + exp(other))` without overflow.",
+    grad: Differentiability::Formula,
+};
+fn logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::logaddexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn logaddexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&LOGADDEXP_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn logaddexp_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&LOGADDEXP_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`LOGADDEXP_OUT`].
+pub type LogaddexpOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `logaddexp.out`: `log(exp(self) + exp(other))` without overflow.
+pub static LOGADDEXP_OUT: Op<LogaddexpOutFn> = Op::new(
+    &LOGADDEXP_OUT_INFO,
+    &[(Key::Cpu, logaddexp_out_kernel), (Key::Meta, logaddexp_out_kernel)],
+    logaddexp_out_adaptor,
+);
+static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
+    name: "logaddexp.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logaddexp"],
+    composite: false,
+    boxed: logaddexp_out_boxed,
+    doc: "`log(exp(self) + exp(other))` without overflow.",
+    grad: Differentiability::Formula,
+};
+fn logaddexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::logaddexp_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn logaddexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &LOGADDEXP_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static LOGADDEXP2_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "logaddexp2",
+    label: "logaddexp2_cpu",
+    kernel: &flambeau_cpu::pointwise::LOGADDEXP2,
+    promote: Promote::Default,
+};
+fn logaddexp2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&LOGADDEXP2_SPEC, &[self_, other], &[])
+}
+/// Type of [`LOGADDEXP2`].
+pub type Logaddexp2Fn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `logaddexp2`: `log2(2^self + 2^other)` without overflow.
+pub static LOGADDEXP2: Op<Logaddexp2Fn> = Op::new(
+    &LOGADDEXP2_INFO,
+    &[(Key::Cpu, logaddexp2_kernel), (Key::Meta, logaddexp2_kernel)],
+    logaddexp2_adaptor,
+);
+static LOGADDEXP2_INFO: OpInfo = OpInfo {
+    name: "logaddexp2",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logaddexp2", "torch.Tensor.logaddexp2"],
+    composite: false,
+    boxed: logaddexp2_boxed,
+    doc: "`log2(2^self + 2^other)` without overflow.",
+    grad: Differentiability::Formula,
+};
+fn logaddexp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::logaddexp2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn logaddexp2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&LOGADDEXP2_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn logaddexp2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&LOGADDEXP2_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`LOGADDEXP2_OUT`].
+pub type Logaddexp2OutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `logaddexp2.out`: `log2(2^self + 2^other)` without overflow.
+pub static LOGADDEXP2_OUT: Op<Logaddexp2OutFn> = Op::new(
+    &LOGADDEXP2_OUT_INFO,
+    &[(Key::Cpu, logaddexp2_out_kernel), (Key::Meta, logaddexp2_out_kernel)],
+    logaddexp2_out_adaptor,
+);
+static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
+    name: "logaddexp2.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logaddexp2"],
+    composite: false,
+    boxed: logaddexp2_out_boxed,
+    doc: "`log2(2^self + 2^other)` without overflow.",
+    grad: Differentiability::Formula,
+};
+fn logaddexp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::logaddexp2_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn logaddexp2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &LOGADDEXP2_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static XLOGY_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "xlogy",
+    label: "xlogy_cpu",
+    kernel: &flambeau_cpu::pointwise::XLOGY,
+    promote: Promote::IntToFloat,
+};
+fn xlogy_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&XLOGY_SPEC, &[self_, other], &[])
+}
+/// Type of [`XLOGY`].
+pub type XlogyFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `xlogy.Tensor`: `x log(y)`, 0 where x is 0 unless y is NaN.
+pub static XLOGY: Op<XlogyFn> =
+    Op::new(&XLOGY_INFO, &[(Key::Cpu, xlogy_kernel), (Key::Meta, xlogy_kernel)], xlogy_adaptor);
+static XLOGY_INFO: OpInfo = OpInfo {
+    name: "xlogy.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.xlogy", "torch.Tensor.xlogy", "torch.special.xlogy"],
+    composite: false,
+    boxed: xlogy_boxed,
+    doc: "`x log(y)`, 0 where x is 0 unless y is NaN.",
+    grad: Differentiability::Formula,
+};
+fn xlogy_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::xlogy(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn xlogy_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&XLOGY_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn xlogy_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&XLOGY_SPEC, &[self_, other], &[])
+}
+/// Type of [`XLOGY_`].
+pub type XlogyInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `xlogy_.Tensor`: `x log(y)`, 0 where x is 0 unless y is NaN.
+pub static XLOGY_: Op<XlogyInplaceFn> = Op::new(
+    &XLOGY__INFO,
+    &[(Key::Cpu, xlogy_inplace_kernel), (Key::Meta, xlogy_inplace_kernel)],
+    xlogy_inplace_adaptor,
+);
+static XLOGY__INFO: OpInfo = OpInfo {
+    name: "xlogy_.Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.xlogy_"],
+    composite: false,
+    boxed: xlogy_inplace_boxed,
+    doc: "`x log(y)`, 0 where x is 0 unless y is NaN.",
+    grad: Differentiability::Formula,
+};
+fn xlogy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::xlogy_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn xlogy_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&XLOGY__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
 }
 
 static SOFTPLUS_SPEC: PointwiseSpec = PointwiseSpec {
@@ -841,184 +3690,99 @@ fn softplus_out_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &m
     Ok(())
 }
 
-static EQ_SPEC: PointwiseSpec = PointwiseSpec {
-    name: "eq",
-    label: "eq_cpu",
-    kernel: &flambeau_cpu::pointwise::EQ,
-    promote: Promote::Default,
-};
-fn eq_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    iter::pointwise(&EQ_SPEC, &[self_, other], &[])
-}
-/// Type of [`EQ`].
-pub type EqFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
-/// `eq.Tensor`: Whether elements are equal.
-pub static EQ: Op<EqFn> = Op::new(&EQ_INFO, &[(Key::Cpu, eq_kernel), (Key::Meta, eq_kernel)], eq_adaptor);
-static EQ_INFO: OpInfo = OpInfo {
-    name: "eq.Tensor",
+/// Type of [`RTRUEDIV`].
+pub type RtruedivFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `__rtruediv__`: `other / self`.
+pub static RTRUEDIV: Op<RtruedivFn> = Op::composite(&RTRUEDIV_INFO, f::rtruediv, rtruediv_adaptor);
+static RTRUEDIV_INFO: OpInfo = OpInfo {
+    name: "__rtruediv__",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.eq", "torch.Tensor.eq"],
-    composite: false,
-    boxed: eq_boxed,
-    doc: "Whether elements are equal.",
-    grad: Differentiability::None,
+    python: &["torch.Tensor.__rtruediv__", "torch.Tensor.__rdiv__"],
+    composite: true,
+    boxed: rtruediv_boxed,
+    doc: "`other / self`.",
+    grad: Differentiability::Composite,
 };
-fn eq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::eq(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+fn rtruediv_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rtruediv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
-fn eq_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&EQ_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+fn rtruediv_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&RTRUEDIV_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
 }
 
-fn eq_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
-    iter::pointwise_inplace(&EQ_SPEC, &[self_, other], &[])
-}
-/// Type of [`EQ_`].
-pub type EqInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
-/// `eq_.Tensor`: Whether elements are equal.
-pub static EQ_: Op<EqInplaceFn> =
-    Op::new(&EQ__INFO, &[(Key::Cpu, eq_inplace_kernel), (Key::Meta, eq_inplace_kernel)], eq_inplace_adaptor);
-static EQ__INFO: OpInfo = OpInfo {
-    name: "eq_.Tensor",
+/// Type of [`RFLOORDIV`].
+pub type RfloordivFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `__rfloordiv__`: `other // self`.
+pub static RFLOORDIV: Op<RfloordivFn> = Op::composite(&RFLOORDIV_INFO, f::rfloordiv, rfloordiv_adaptor);
+static RFLOORDIV_INFO: OpInfo = OpInfo {
+    name: "__rfloordiv__",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.eq_"],
-    composite: false,
-    boxed: eq_inplace_boxed,
-    doc: "Whether elements are equal.",
-    grad: Differentiability::None,
+    python: &["torch.Tensor.__rfloordiv__"],
+    composite: true,
+    boxed: rfloordiv_boxed,
+    doc: "`other // self`.",
+    grad: Differentiability::Composite,
 };
-fn eq_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::eq_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
+fn rfloordiv_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rfloordiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
-fn eq_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&EQ__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
-}
-
-fn eq_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    iter::pointwise_out(&EQ_SPEC, &[self_, other], &[], out)
-}
-/// Type of [`EQ_OUT`].
-pub type EqOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
-/// `eq.out`: Whether elements are equal.
-pub static EQ_OUT: Op<EqOutFn> =
-    Op::new(&EQ_OUT_INFO, &[(Key::Cpu, eq_out_kernel), (Key::Meta, eq_out_kernel)], eq_out_adaptor);
-static EQ_OUT_INFO: OpInfo = OpInfo {
-    name: "eq.out",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
-            mu(kw("out", Ty::Tensor, D::Required)),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.eq"],
-    composite: false,
-    boxed: eq_out_boxed,
-    doc: "Whether elements are equal.",
-    grad: Differentiability::None,
-};
-fn eq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::eq_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
-}
-fn eq_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&EQ_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
-    *out = arg(&v, 0)?;
-    Ok(())
-}
-
-static WHERE_SPEC: PointwiseSpec = PointwiseSpec {
-    name: "where",
-    label: "where_cpu",
-    kernel: &flambeau_cpu::pointwise::WHERE,
-    promote: Promote::SkipFirst,
-};
-fn where_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    f::where_condition(condition, self_, other)?;
-    iter::pointwise(&WHERE_SPEC, &[condition, self_, other], &[])
-}
-/// Type of [`WHERE`].
-pub type WhereFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
-/// `where.self`: Elements of the input where `condition` holds, of `other` elsewhere.
-pub static WHERE: Op<WhereFn> =
-    Op::new(&WHERE_INFO, &[(Key::Cpu, where_kernel), (Key::Meta, where_kernel)], where_adaptor);
-static WHERE_INFO: OpInfo = OpInfo {
-    name: "where.self",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("condition", Ty::Tensor, D::Required),
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.where", "torch.Tensor.where"],
-    composite: false,
-    boxed: where_boxed,
-    doc: "Elements of the input where `condition` holds, of `other` elsewhere.",
-    grad: Differentiability::Formula,
-};
-fn where_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
-}
-fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&WHERE_INFO, vec![condition.into_value(), self_.into_value(), other.into_value()])
+fn rfloordiv_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&RFLOORDIV_INFO, vec![self_.into_value(), other.into_value()])
         .and_then(Results::from_values)
 }
 
-fn where_out_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    f::where_condition(condition, self_, other)?;
-    iter::pointwise_out(&WHERE_SPEC, &[condition, self_, other], &[], out)
-}
-/// Type of [`WHERE_OUT`].
-pub type WhereOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
-/// `where.self_out`: Elements of the input where `condition` holds, of `other` elsewhere.
-pub static WHERE_OUT: Op<WhereOutFn> = Op::new(
-    &WHERE_OUT_INFO,
-    &[(Key::Cpu, where_out_kernel), (Key::Meta, where_out_kernel)],
-    where_out_adaptor,
-);
-static WHERE_OUT_INFO: OpInfo = OpInfo {
-    name: "where.self_out",
+/// Type of [`RMOD`].
+pub type RmodFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `__rmod__`: `other % self`.
+pub static RMOD: Op<RmodFn> = Op::composite(&RMOD_INFO, f::rmod, rmod_adaptor);
+static RMOD_INFO: OpInfo = OpInfo {
+    name: "__rmod__",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[
-            a("condition", Ty::Tensor, D::Required),
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
-            mu(kw("out", Ty::Tensor, D::Required)),
-        ],
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.where"],
-    composite: false,
-    boxed: where_out_boxed,
-    doc: "Elements of the input where `condition` holds, of `other` elsewhere.",
-    grad: Differentiability::Formula,
+    python: &["torch.Tensor.__rmod__"],
+    composite: true,
+    boxed: rmod_boxed,
+    doc: "`other % self`.",
+    grad: Differentiability::Composite,
 };
-fn where_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::where_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
+fn rmod_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
-fn where_out_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &WHERE_OUT_INFO,
-        vec![condition.into_value(), self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
+fn rmod_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&RMOD_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+/// Type of [`RPOW`].
+pub type RpowFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `__rpow__`: `other ** self`.
+pub static RPOW: Op<RpowFn> = Op::composite(&RPOW_INFO, f::rpow, rpow_adaptor);
+static RPOW_INFO: OpInfo = OpInfo {
+    name: "__rpow__",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.__rpow__"],
+    composite: true,
+    boxed: rpow_boxed,
+    doc: "`other ** self`.",
+    grad: Differentiability::Composite,
+};
+fn rpow_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rpow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn rpow_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&RPOW_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
 }

@@ -3,8 +3,10 @@
 
 pub use crate::generated::ops::*;
 
+pub(crate) mod comparison;
 pub(crate) mod copy;
 pub(crate) mod creation;
 pub(crate) mod pointwise;
 pub(crate) mod reduction;
+pub(crate) mod unary;
 pub(crate) mod views;

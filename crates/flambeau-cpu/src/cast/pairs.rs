@@ -212,5 +212,13 @@ pub fn cast_loop(from: DType, to: DType) -> Option<LoopFn> {
         let work = if matches!(kind, Kind::C128) { 16 } else { 8 };
         (Some(down), Slot { work, conv })
     };
-    Some(LoopFn { kernel, prepare: None, inputs: 1, params: 0, forms: false, out: plain(to), ins: [input; 3] })
+    Some(LoopFn {
+        kernel,
+        prepare: None,
+        inputs: 1,
+        params: 0,
+        forms: false,
+        out: plain(to),
+        ins: [input; 3],
+    })
 }

@@ -314,7 +314,11 @@ pub fn float_bool<Op: FloatBool>(d: DType, l: Level) -> Option<Loop> {
         DType::F16 => Conv::F16,
         DType::BF16 => Conv::BF16,
         DType::F64 => {
-            return to(staged::<Double<Op>>(narrow::<Double<Op>>(l), Conv::None, Conv::None, None), d, DType::Bool);
+            return to(
+                staged::<Double<Op>>(narrow::<Double<Op>>(l), Conv::None, Conv::None, None),
+                d,
+                DType::Bool,
+            );
         }
         _ => return None,
     };

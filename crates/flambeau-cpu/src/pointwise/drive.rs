@@ -9,13 +9,8 @@ use super::{Param, STREAM};
 use crate::cast::stream_copy;
 
 /// A contiguous kernel; see `class::body`. Its output overlaps no input.
-pub(crate) type Kernel = unsafe fn(
-    out: &mut [MaybeUninit<u8>],
-    ins: [*const u8; 3],
-    n: usize,
-    params: *const Param,
-    form: u8,
-);
+pub(crate) type Kernel =
+    unsafe fn(out: &mut [MaybeUninit<u8>], ins: [*const u8; 3], n: usize, params: *const Param, form: u8);
 /// Fits a scalar argument to the dtype.
 pub(crate) type Prepare = fn(Param) -> Param;
 
@@ -153,7 +148,8 @@ unsafe fn drive(
         (2, 2..) if d.forms && si[1] == 0 && si[0] != 0 => 2,
         _ => 0u8,
     };
-    let stream = flags & STREAM != 0 && plain_out && !in_place && (out as usize).is_multiple_of(d.out.work as usize);
+    let stream =
+        flags & STREAM != 0 && plain_out && !in_place && (out as usize).is_multiple_of(d.out.work as usize);
     let direct = plain_out && !in_place && !stream;
     if direct && form == 0 && plain[..k].iter().all(|p| *p) {
         // SAFETY: all operands are dense runs of the kernel's elements.

@@ -48,8 +48,8 @@ pub use arith::*;
 pub use compare::*;
 pub use drive::LoopFn;
 pub(crate) use drive::{Kernel, Slot};
-pub(crate) use stage::Conv;
 pub use special::*;
+pub(crate) use stage::Conv;
 pub use unary::*;
 
 use crate::DType;

@@ -58,7 +58,9 @@ type Lanes = unsafe fn(from: *const u8, to: *mut u8, lanes: usize);
 #[inline(always)]
 unsafe fn each<A: Copy, B>(from: *const u8, to: *mut u8, n: usize, f: impl Fn(A) -> B) {
     // SAFETY: the caller vouches for both runs.
-    unsafe { elements(std::slice::from_raw_parts(from.cast(), n), std::slice::from_raw_parts_mut(to.cast(), n), f) }
+    unsafe {
+        elements(std::slice::from_raw_parts(from.cast(), n), std::slice::from_raw_parts_mut(to.cast(), n), f)
+    }
 }
 /// Slices as arguments tell the compiler that the runs do not overlap.
 #[inline(never)]

@@ -201,7 +201,13 @@ fn speed() {
                 let t = std::time::Instant::now();
                 // SAFETY: dense runs of 10^4 elements.
                 unsafe {
-                    l.run.call([out.as_mut_ptr().cast(), i, i].as_ptr(), [w; 3].as_ptr(), x.len(), p.as_ptr(), 0)
+                    l.run.call(
+                        [out.as_mut_ptr().cast(), i, i].as_ptr(),
+                        [w; 3].as_ptr(),
+                        x.len(),
+                        p.as_ptr(),
+                        0,
+                    )
                 };
                 best = best.min(t.elapsed().as_secs_f64() * 1e6);
             }

@@ -1,0 +1,240 @@
+//! One runner per folder of a set. A file is a list of cases; a case passes, fails, or has no such name.
+
+pub mod distributions;
+pub mod errors;
+pub mod modules;
+pub mod ops;
+pub mod optim;
+pub mod print;
+pub mod promotion;
+pub mod rng;
+
+use crate::decode::Stop;
+use crate::store::Store;
+use flambeau_core::{Tensor, Value};
+use serde_json::Value as J;
+use std::path::{Path, PathBuf};
+
+/// What became of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// As recorded.
+    Passed,
+    /// Not as recorded.
+    Failed(String),
+    /// Not as recorded, in a case whose record is no firm expectation.
+    Apart(String),
+    /// Nothing has this name.
+    Missing(String),
+}
+impl Outcome {
+    /// From a case's run.
+    pub fn of(r: Result<(), Stop>) -> Outcome {
+        match r {
+            Ok(()) => Outcome::Passed,
+            Err(Stop::Missing(n)) => Outcome::Missing(n),
+            Err(Stop::Failed(e)) => Outcome::Failed(e),
+        }
+    }
+}
+
+/// One case, ready to run.
+pub struct Case<'a> {
+    /// Its id, unique in the file.
+    pub id: String,
+    /// The documented name that it is about.
+    pub call: String,
+    /// Whether it belongs to the core operators ([`is_core`]).
+    pub core: bool,
+    /// Runs it.
+    pub run: Box<dyn Fn() -> Outcome + 'a>,
+}
+
+/// One JSON file with its tensors.
+pub struct File {
+    /// `ops/add`
+    pub name: String,
+    /// The JSON text's content.
+    pub json: J,
+    /// The tensors next to it.
+    pub store: Store,
+}
+impl File {
+    /// Reads both files.
+    ///
+    /// # Errors
+    /// When one is not well-formed.
+    pub fn open(dir: &Path, name: &str) -> Result<File, String> {
+        let path = dir.join(name).with_extension_appended("json");
+        let text = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let json = serde_json::from_slice(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        let store = Store::open(&dir.join(name).with_extension_appended("safetensors"))?;
+        Ok(File { name: name.to_string(), json, store })
+    }
+    /// The folder: `ops` of `ops/add`.
+    pub fn family(&self) -> &str {
+        self.name.split('/').next().unwrap_or("")
+    }
+    /// The list `cases`.
+    pub fn list(&self, key: &str) -> &[J] {
+        self.json[key].as_array().map_or(&[], Vec::as_slice)
+    }
+    /// All cases.
+    pub fn cases(&self) -> Vec<Case<'_>> {
+        match self.family() {
+            "ops" => ops::cases(self),
+            "errors" => errors::cases(self),
+            "rng" => rng::cases(self),
+            "print" => print::cases(self),
+            "promotion" => promotion::cases(self),
+            "modules" => modules::cases(self),
+            "optim" => optim::cases(self),
+            "distributions" => distributions::cases(self),
+            _ => Vec::new(),
+        }
+    }
+}
+trait Appended {
+    /// File names hold dots (`nn.functional.relu`): the extension is appended, not replaced.
+    fn with_extension_appended(&self, ext: &str) -> PathBuf;
+}
+impl Appended for Path {
+    fn with_extension_appended(&self, ext: &str) -> PathBuf {
+        let mut s = self.as_os_str().to_os_string();
+        s.push(".");
+        s.push(ext);
+        PathBuf::from(s)
+    }
+}
+
+/// The folders of a set, in the order they are reported.
+pub const FAMILIES: [&str; 8] =
+    ["ops", "errors", "rng", "print", "promotion", "modules", "optim", "distributions"];
+
+/// All files of a set, `ops/add` first.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn files(dir: &Path) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    for family in FAMILIES {
+        let Ok(entries) = std::fs::read_dir(dir.join(family)) else { continue };
+        let mut names: Vec<String> = entries
+            .filter_map(|e| e.ok()?.file_name().into_string().ok())
+            .filter_map(|n| n.strip_suffix(".json").map(|n| format!("{family}/{n}")))
+            .collect();
+        names.sort();
+        all.extend(names);
+    }
+    if all.is_empty() {
+        return Err(format!("{} holds no conformance set", dir.display()));
+    }
+    Ok(all)
+}
+
+/// Names of `torch.*` that stand on LAPACK: they belong to linear algebra, not to the core operators.
+const LAPACK: [&str; 24] = [
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "geqrf",
+    "orgqr",
+    "ormqr",
+    "qr",
+    "svd",
+    "svd_lowrank",
+    "pca_lowrank",
+    "lobpcg",
+    "lu",
+    "lu_solve",
+    "lu_unpack",
+    "lstsq",
+    "triangular_solve",
+    "symeig",
+    "eig",
+    "inverse",
+    "det",
+    "logdet",
+    "slogdet",
+    "pinverse",
+    "matrix_exp",
+];
+
+/// Whether a case belongs to the core operators: `torch.*`, `torch.Tensor.*` and `torch.special.*` without LAPACK,
+/// `stft`, `istft` and sparse.
+pub fn is_core(call: &str, case: &J) -> bool {
+    let Some(rest) = call.strip_prefix("torch.") else { return false };
+    let name = rest.strip_prefix("Tensor.").or_else(|| rest.strip_prefix("special.")).unwrap_or(rest);
+    let bare = name.trim_end_matches('_');
+    if name.contains('.')
+        || LAPACK.contains(&bare)
+        || matches!(bare, "stft" | "istft")
+        || name.contains("sparse")
+    {
+        return false;
+    }
+    fn has_sparse(j: &J) -> bool {
+        match j {
+            J::Array(l) => l.iter().any(has_sparse),
+            J::Object(m) => m.iter().any(|(k, v)| {
+                k.starts_with("sparse_")
+                    || (k == "layout" && v.as_str().is_some_and(|s| s != "strided"))
+                    || has_sparse(v)
+            }),
+            _ => false,
+        }
+    }
+    !["args", "kwargs", "outputs"].iter().any(|k| has_sparse(&case[*k]))
+}
+
+/// Text of a field.
+pub fn text<'a>(j: &'a J, key: &str) -> &'a str {
+    j[key].as_str().unwrap_or("")
+}
+/// Seeds the default generator, if the case has a seed.
+pub fn seed(case: &J) {
+    if let Some(s) = case["seed"].as_i64() {
+        flambeau_core::generator::manual_seed(s as u64);
+    }
+}
+/// The results of a call as the list that the record holds.
+pub fn outputs(got: Vec<Value>, kind: &str) -> Vec<Value> {
+    match (&got[..], kind) {
+        ([], _) => vec![Value::None],
+        ([one], "single") => vec![one.clone()],
+        ([Value::List(l) | Value::Tuple(l)], "tuple" | "list" | "namedtuple") => l.clone(),
+        (_, "single") => vec![Value::Tuple(got)],
+        _ => got,
+    }
+}
+/// The tensor at a path (`1.0`) of a list.
+pub fn at_path<'a>(all: &'a [Value], path: &str) -> Option<&'a Value> {
+    let (i, rest) = match path.split_once('.') {
+        Some((i, r)) => (i, Some(r)),
+        None => (path, None),
+    };
+    let v = all.get(i.parse::<usize>().ok()?)?;
+    match rest {
+        None => Some(v),
+        Some(r) => at_path(v.items()?, r),
+    }
+}
+/// Runs backward from several tensors with their cotangents, and returns the gradients of `leaves`.
+///
+/// # Errors
+/// Those of the engine.
+pub fn gradients(
+    outs: &[(Tensor, Tensor)],
+    leaves: &[(String, Tensor)],
+) -> Result<Vec<Option<Tensor>>, Stop> {
+    let engine = flambeau_core::graph::engine()?;
+    let inputs: Vec<Tensor> = leaves.iter().map(|l| l.1.clone()).collect();
+    for (i, (out, cotangent)) in outs.iter().enumerate() {
+        if !out.requires_grad() {
+            return Err(Stop::Failed("an output that should have a gradient does not require one".into()));
+        }
+        let retain = i + 1 < outs.len();
+        (engine.backward)(out, Some(cotangent), Some(retain), false, Some(&inputs))?;
+    }
+    Ok(inputs.iter().map(|t| (engine.grad)(t)).collect())
+}

@@ -1,0 +1,29 @@
+//! Runs recorded calls of PyTorch against Flambeau by name, and compares.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`store`] | a file's tensors, read without Flambeau's own readers |
+//! | [`decode`] | JSON values to arguments |
+//! | [`elements`], [`compare`] | results against records |
+//! | [`expr`] | the small expressions of invariants and printed objects |
+//! | [`families`] | one runner per folder of a set |
+//! | [`worker`] | processes that run files, and what becomes of their crashes |
+//! | [`report`] | totals, the work list, the committed record |
+//! | [`sample`] | the small copy of a set that the repository holds |
+//!
+//! Nothing here knows an operator or a case by name.
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod decode;
+pub mod elements;
+pub mod expr;
+pub mod families;
+pub mod report;
+pub mod sample;
+pub mod store;
+pub mod worker;
+
+// linked for its registrations
+use flambeau_autograd as _;

@@ -1,0 +1,219 @@
+//! Names that are no operators: Python's operator methods, and what a tensor knows of itself.
+
+use super::object::Kwargs;
+use super::{Function, NativeFn, Target};
+use crate::error::{Error, Result};
+use crate::geometry::wrap_dim_strict;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::value::{IntoValue, Value};
+use crate::{DType, promotion};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Python's binary and unary operators and the functions that they are.
+const OPERATORS: &[(&str, &str)] = &[
+    ("add", "add"),
+    ("sub", "sub"),
+    ("mul", "mul"),
+    ("truediv", "true_divide"),
+    ("div", "div"),
+    ("floordiv", "floor_divide"),
+    ("mod", "remainder"),
+    ("pow", "pow"),
+    ("matmul", "matmul"),
+    ("and", "bitwise_and"),
+    ("or", "bitwise_or"),
+    ("xor", "bitwise_xor"),
+    ("lshift", "bitwise_left_shift"),
+    ("rshift", "bitwise_right_shift"),
+];
+const COMPARISONS: &[(&str, &str)] = &[
+    ("eq", "eq"),
+    ("ne", "ne"),
+    ("lt", "lt"),
+    ("le", "le"),
+    ("gt", "gt"),
+    ("ge", "ge"),
+    ("neg", "neg"),
+    ("pos", "positive"),
+    ("abs", "abs"),
+    ("invert", "bitwise_not"),
+];
+
+/// Adds the names to the index, where the table has not taken them.
+pub(super) fn add(functions: &mut HashMap<String, Target>) {
+    for (path, f) in NATIVE {
+        functions.entry((*path).to_string()).or_insert(Target::Native(*f));
+    }
+    let mut alias = |dunder: String, of: String, swap: bool| {
+        let Some(t) = functions.get(&of).cloned() else { return };
+        let target = if swap { Target::Swapped(Arc::new(Function { path: of, target: t })) } else { t };
+        functions.entry(format!("torch.Tensor.{dunder}")).or_insert(target);
+    };
+    for (dunder, name) in OPERATORS {
+        // true division is div without a rounding mode; both spellings are documented
+        let first = if *name == "true_divide" { "div" } else { name };
+        alias(format!("__{dunder}__"), format!("torch.Tensor.{first}"), false);
+        alias(format!("__i{dunder}__"), format!("torch.Tensor.{first}_"), false);
+        alias(format!("__r{dunder}__"), format!("torch.{first}"), true);
+    }
+    for (dunder, name) in COMPARISONS {
+        alias(format!("__{dunder}__"), format!("torch.Tensor.{name}"), false);
+    }
+}
+
+fn self_(args: &[Value]) -> Result<&Tensor> {
+    match args.first() {
+        Some(Value::Tensor(t)) => Ok(t),
+        Some(v) => Err(Error::type_(format!("expected Tensor, not {}", v.type_name()))),
+        None => Err(Error::type_("expected a Tensor argument")),
+    }
+}
+fn dtype_of(v: Option<&Value>) -> Result<DType> {
+    match v {
+        Some(Value::DType(d)) => Ok(*d),
+        Some(v) => Err(Error::type_(format!("expected torch.dtype, not {}", v.type_name()))),
+        None => Err(Error::type_("expected a torch.dtype argument")),
+    }
+}
+fn one(v: impl IntoValue) -> Result<Vec<Value>> {
+    Ok(vec![v.into_value()])
+}
+fn ints(l: &[i64]) -> Result<Vec<Value>> {
+    Ok(vec![Value::Tuple(l.iter().map(|&i| Value::Int(i)).collect())])
+}
+/// The second argument, or the keyword `dim`.
+fn dim<'a>(args: &'a [Value], kwargs: &'a Kwargs) -> Option<&'a Value> {
+    args.get(1)
+        .or_else(|| kwargs.iter().find(|(k, _)| k == "dim").map(|(_, v)| v))
+        .filter(|v| !matches!(v, Value::None))
+}
+fn per_dim(all: &[i64], args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    match dim(args, kwargs) {
+        None => ints(all),
+        Some(v) => match v.as_scalar() {
+            Some(s) if s.is_integral(false) => one(all[wrap_dim_strict(s.to_i64(), all.len())?]),
+            _ => Err(Error::type_(format!("argument 'dim' must be int, not {}", v.type_name()))),
+        },
+    }
+}
+fn item(t: &Tensor) -> Result<Scalar> {
+    t.try_item::<Scalar>()
+}
+fn tolist(t: &Tensor, sizes: &[i64], flat: &mut std::vec::IntoIter<Value>) -> Value {
+    match sizes.split_first() {
+        None => flat.next().unwrap_or(Value::None),
+        Some((n, rest)) => Value::List((0..*n).map(|_| tolist(t, rest, flat)).collect()),
+    }
+}
+fn all_items(t: &Tensor) -> Result<Vec<Value>> {
+    let d = t.dtype();
+    Ok(if d == DType::Bool {
+        t.try_to_vec::<crate::B8>()?.into_iter().map(|b| Value::Bool(b.get())).collect()
+    } else if d.is_complex() {
+        t.try_to_vec::<num_complex::Complex<f64>>()?.into_iter().map(Value::Complex).collect()
+    } else if d.is_floating() {
+        t.try_to_vec::<f64>()?.into_iter().map(Value::Float).collect()
+    } else {
+        t.try_to_vec::<i64>()?.into_iter().map(Value::Int).collect()
+    })
+}
+fn operand_type(s: &mut promotion::ResultTypeState, v: Option<&Value>) -> Result<()> {
+    match v {
+        Some(Value::Tensor(t)) => s.tensor(t),
+        Some(v) => match v.as_scalar() {
+            Some(n) => s.scalar(n),
+            None => {
+                Err(Error::type_(format!("result_type() takes tensors and numbers, not {}", v.type_name())))
+            }
+        },
+        None => Err(Error::type_("result_type() takes two arguments")),
+    }
+}
+
+/// Name and body.
+const NATIVE: &[(&str, NativeFn)] = &[
+    ("torch.Tensor.size", |a, k| per_dim(self_(a)?.sizes(), a, k)),
+    ("torch.Tensor.shape", |a, _| ints(self_(a)?.sizes())),
+    ("torch.Tensor.stride", |a, k| per_dim(self_(a)?.strides(), a, k)),
+    ("torch.Tensor.dim", |a, _| one(self_(a)?.dim() as i64)),
+    ("torch.Tensor.ndimension", |a, _| one(self_(a)?.dim() as i64)),
+    ("torch.Tensor.ndim", |a, _| one(self_(a)?.dim() as i64)),
+    ("torch.Tensor.numel", |a, _| one(self_(a)?.numel())),
+    ("torch.Tensor.nelement", |a, _| one(self_(a)?.numel())),
+    ("torch.numel", |a, _| one(self_(a)?.numel())),
+    ("torch.Tensor.element_size", |a, _| one(self_(a)?.element_size() as i64)),
+    ("torch.Tensor.itemsize", |a, _| one(self_(a)?.element_size() as i64)),
+    ("torch.Tensor.nbytes", |a, _| one(self_(a)?.element_size() as i64 * self_(a)?.numel())),
+    ("torch.Tensor.storage_offset", |a, _| one(self_(a)?.storage_offset())),
+    ("torch.Tensor.dtype", |a, _| one(self_(a)?.dtype())),
+    ("torch.Tensor.device", |a, _| one(self_(a)?.device())),
+    ("torch.Tensor.layout", |a, _| one(self_(a)?.layout())),
+    ("torch.Tensor.requires_grad", |a, _| one(self_(a)?.requires_grad())),
+    ("torch.Tensor.is_contiguous", |a, k| {
+        let f = a.get(1).or_else(|| k.iter().find(|(n, _)| n == "memory_format").map(|(_, v)| v));
+        one(match f {
+            Some(Value::MemoryFormat(f)) => self_(a)?.is_contiguous_format(*f),
+            _ => self_(a)?.is_contiguous(),
+        })
+    }),
+    ("torch.Tensor.is_floating_point", |a, _| one(self_(a)?.is_floating_point())),
+    ("torch.is_floating_point", |a, _| one(self_(a)?.is_floating_point())),
+    ("torch.Tensor.is_complex", |a, _| one(self_(a)?.is_complex())),
+    ("torch.is_complex", |a, _| one(self_(a)?.is_complex())),
+    ("torch.Tensor.is_signed", |a, _| one(self_(a)?.is_signed())),
+    ("torch.Tensor.is_conj", |a, _| one(self_(a)?.is_conj())),
+    ("torch.is_conj", |a, _| one(self_(a)?.is_conj())),
+    ("torch.Tensor.is_neg", |a, _| one(self_(a)?.is_neg())),
+    ("torch.is_tensor", |a, _| one(matches!(a.first(), Some(Value::Tensor(_))))),
+    ("torch.Tensor.item", |a, _| one(item(self_(a)?)?)),
+    ("torch.Tensor.__bool__", |a, _| one(truth(self_(a)?)?)),
+    ("torch.Tensor.__int__", |a, _| one(item(self_(a)?)?.to_i64())),
+    ("torch.Tensor.__index__", |a, _| {
+        let t = self_(a)?;
+        if !t.dtype().is_integral(true) || t.dim() > 0 {
+            return Err(Error::type_(
+                "only integer tensors of a single element can be converted to an index",
+            ));
+        }
+        one(item(t)?.to_i64())
+    }),
+    ("torch.Tensor.__float__", |a, _| one(item(self_(a)?)?.to_f64())),
+    ("torch.Tensor.__complex__", |a, _| Ok(vec![Value::Complex(item(self_(a)?)?.to_complex())])),
+    ("torch.Tensor.__len__", |a, _| match self_(a)?.sizes().first() {
+        Some(n) => one(*n),
+        None => Err(Error::type_("len() of a 0-d tensor")),
+    }),
+    ("torch.Tensor.tolist", |a, _| {
+        let t = self_(a)?;
+        let mut flat = all_items(t)?.into_iter();
+        Ok(vec![tolist(t, t.sizes(), &mut flat)])
+    }),
+    ("torch.promote_types", |a, _| one(promotion::promote_types(dtype_of(a.first())?, dtype_of(a.get(1))?)?)),
+    ("torch.can_cast", |a, _| one(promotion::can_cast(dtype_of(a.first())?, dtype_of(a.get(1))?))),
+    ("torch.result_type", |a, _| {
+        let mut s = promotion::ResultTypeState::default();
+        operand_type(&mut s, a.first())?;
+        operand_type(&mut s, a.get(1))?;
+        one(s.finish()?)
+    }),
+    ("torch.get_default_dtype", |_, _| one(promotion::default_dtype())),
+    ("torch.set_default_dtype", |a, _| {
+        promotion::set_default_dtype(dtype_of(a.first())?)?;
+        Ok(vec![Value::None])
+    }),
+    ("torch.manual_seed", |a, _| match a.first() {
+        Some(Value::Int(s)) => Ok(vec![Value::Generator(crate::generator::manual_seed(*s as u64))]),
+        _ => Err(Error::type_("manual_seed(): argument 'seed' must be int")),
+    }),
+    ("torch.initial_seed", |_, _| one(crate::generator::initial_seed() as i64)),
+];
+
+fn truth(t: &Tensor) -> Result<bool> {
+    match t.numel() {
+        1 => Ok(item(t)?.to_bool()),
+        0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),
+        _ => Err(Error::runtime("Boolean value of Tensor with more than one value is ambiguous")),
+    }
+}

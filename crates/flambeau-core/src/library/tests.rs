@@ -1,0 +1,136 @@
+use super::*;
+use crate::Tensor;
+
+fn t(v: &[f32]) -> Value {
+    Value::Tensor(Tensor::from_slice(v, v.len()))
+}
+fn numbers(v: &[Value]) -> Vec<f64> {
+    match v {
+        [Value::Tensor(t)] => t.to_vec::<f64>(),
+        other => panic!("one tensor expected, got {other:?}"),
+    }
+}
+fn kw(k: &str, v: Value) -> Vec<(String, Value)> {
+    vec![(k.to_string(), v)]
+}
+fn text(r: Result<Vec<Value>>) -> String {
+    match r {
+        Ok(v) => panic!("an error expected, got {v:?}"),
+        Err(e) => {
+            assert_eq!(e.kind(), ErrorKind::Type, "{e}");
+            e.message().to_string()
+        }
+    }
+}
+
+#[test]
+fn binds_positions_keywords_and_defaults() {
+    let (a, b) = (t(&[1.0, 2.0]), t(&[10.0, 20.0]));
+    assert_eq!(numbers(&call("torch.add", &[a.clone(), b.clone()], &[]).unwrap()), [11.0, 22.0]);
+    assert_eq!(numbers(&call("aten::add.Tensor", &[a.clone(), b.clone()], &[]).unwrap()), [11.0, 22.0]);
+    let alpha = kw("alpha", Value::Int(2));
+    assert_eq!(numbers(&call("torch.Tensor.add", &[a.clone(), b.clone()], &alpha).unwrap()), [21.0, 42.0]);
+    let mut named = kw("other", b.clone());
+    named.push(("input".into(), a.clone()));
+    assert_eq!(numbers(&call("torch.add", &[], &named).unwrap()), [11.0, 22.0]);
+    let numpy = kw("x2", b.clone());
+    assert_eq!(numbers(&call("torch.add", &[a.clone()], &numpy).unwrap()), [11.0, 22.0]);
+    assert_eq!(numbers(&call("torch.add", &[a.clone(), Value::Int(1)], &[]).unwrap()), [2.0, 3.0]);
+}
+
+#[test]
+fn in_place_and_out_write_what_they_are_given() {
+    let a = t(&[1.0, 2.0]);
+    call("torch.Tensor.add_", &[a.clone(), Value::Int(1)], &[]).unwrap();
+    assert_eq!(numbers(&[a.clone()]), [2.0, 3.0]);
+    let o = t(&[0.0, 0.0]);
+    let r = call("torch.add", &[a.clone(), a.clone()], &kw("out", o.clone())).unwrap();
+    assert_eq!(numbers(&r), [4.0, 6.0]);
+    assert_eq!(numbers(&[o]), [4.0, 6.0]);
+}
+
+#[test]
+fn sizes_may_be_separate_arguments() {
+    let a = t(&[1.0, 2.0, 3.0, 4.0]);
+    for args in [vec![Value::Int(2), Value::Int(2)], vec![Value::Tuple(vec![Value::Int(2), Value::Int(2)])]] {
+        let mut all = vec![a.clone()];
+        all.extend(args);
+        match &call("torch.Tensor.view", &all, &[]).unwrap()[..] {
+            [Value::Tensor(t)] => assert_eq!(t.sizes(), [2, 2]),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn error_texts_are_those_of_python() {
+    let a = t(&[1.0]);
+    let s = Value::Str("x".into());
+    assert_eq!(
+        text(call("torch.add", &[a.clone(), s.clone()], &[])),
+        "add(): argument 'other' (position 2) must be Tensor, not str"
+    );
+    assert_eq!(
+        text(call("torch.add", &[a.clone()], &[])),
+        "add() received an invalid combination of arguments - got (Tensor), but expected (Tensor input, Tensor other, *, \
+         Number alpha = 1, Tensor out = None)"
+    );
+    assert_eq!(text(call("torch.neg", &[], &[])), "neg() missing 1 required positional arguments: \"input\"");
+    assert_eq!(
+        text(call("torch.neg", &[a.clone()], &kw("foo", s.clone()))),
+        "neg() got an unexpected keyword argument 'foo'"
+    );
+    assert_eq!(
+        text(call("torch.neg", &[a.clone()], &kw("input", a.clone()))),
+        "neg() got multiple values for argument 'input'"
+    );
+    assert_eq!(
+        text(call("torch.neg", &[a.clone(), a.clone(), a.clone()], &[])),
+        "neg() takes 1 positional argument but 3 were given"
+    );
+    let e = call("torch.no_such_function", &[], &[]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Missing);
+}
+
+#[test]
+fn every_name_prints_its_schema() {
+    assert_eq!(
+        lookup("aten::add.Tensor").unwrap().schemas(),
+        ["add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"]
+    );
+    assert!(names().iter().any(|n| n == "torch.add"));
+}
+
+#[test]
+fn operators_of_the_right_hand_side_swap() {
+    let a = t(&[1.0, 2.0]);
+    assert_eq!(
+        numbers(&call("torch.Tensor.__rsub__", &[a.clone(), Value::Int(5)], &[]).unwrap()),
+        [4.0, 3.0]
+    );
+    assert_eq!(numbers(&call("torch.Tensor.__sub__", &[a, Value::Int(5)], &[]).unwrap()), [-4.0, -3.0]);
+}
+
+struct Doubler;
+impl object::Object for Doubler {
+    fn type_name(&self) -> &'static str {
+        "Doubler"
+    }
+    fn call(&self, args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
+        super::call("torch.mul", &[args[0].clone(), Value::Int(2)], &[])
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[test]
+fn classes_are_made_and_called_by_name() {
+    assert!(object::register_class("torch.test.Doubler", |_, _| Ok(object::ObjectRef::new(Doubler))));
+    assert!(!object::register_class("torch.test.Doubler", |_, _| Ok(object::ObjectRef::new(Doubler))));
+    let o = object::construct("torch.test.Doubler", &[], &[]).unwrap();
+    assert_eq!(numbers(&o.call(&[t(&[3.0])], &[]).unwrap()), [6.0]);
+    assert_eq!(o.attribute("weight").unwrap_err().kind(), ErrorKind::Attribute);
+    assert!(o.downcast::<Doubler>().is_some());
+    assert!(object::construct("torch.test.None", &[], &[]).is_err());
+}

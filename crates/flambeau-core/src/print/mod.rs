@@ -1,0 +1,8 @@
+//! Tensors as text, to the letter as PyTorch's `repr`.
+
+mod format;
+mod options;
+mod repr;
+
+pub use options::{Limits, PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
+pub use repr::{assemble, elements, size_tuple, to_text};
