@@ -93,15 +93,9 @@ pub fn python_names(form: &Form) -> Vec<String> {
     let row = form.row;
     let all = row.python.iter().chain(&row.alias);
     let full = |p: &str| if p.starts_with("Tensor.") { format!("torch.{p}") } else { p.to_string() };
-    let writes = |d: &str| d.starts_with("__i") && !["__invert__", "__int__", "__index__"].contains(&d);
-    let dunder =
-        |w: bool| row.dunder.iter().filter(move |d| writes(d) == w).map(|d| format!("torch.Tensor.{d}"));
     match form.mode {
-        Mode::Plain => all.map(|p| full(p)).chain(dunder(row.schema.mutates())).collect(),
-        Mode::Inplace => {
-            let methods = all.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_"));
-            methods.chain(dunder(true)).collect()
-        }
+        Mode::Plain => all.map(|p| full(p)).collect(),
+        Mode::Inplace => all.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_")).collect(),
         Mode::Out => all.filter(|p| !p.starts_with("Tensor.")).map(|p| full(p)).collect(),
     }
 }
