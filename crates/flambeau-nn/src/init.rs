@@ -2,39 +2,9 @@
 //! and a `try_` form; all run without recording gradients and give the tensor back.
 
 use crate::parameter::Parameter;
-use flambeau_core::access::Access;
 use flambeau_core::ergonomic::expect;
-use flambeau_core::generator::default_generator;
-use flambeau_core::{DType, Device, Error, Generator, Result, Scalar, Tensor, bail, ensure, ops};
-use flambeau_cpu::AnyMut;
-use flambeau_cpu::rng::{self, erased};
+use flambeau_core::{DType, Device, Generator, Result, Scalar, Tensor, bail, ensure, ops};
 
-/// Draws over a tensor's elements in memory order; other layouts go through a row-major copy.
-fn draw(
-    t: &Tensor,
-    name: &str,
-    generator: Option<&Generator>,
-    f: impl FnOnce(&mut rng::Generator, AnyMut<'_>) -> Option<()>,
-) -> Result<()> {
-    if t.device() == Device::Meta {
-        return Ok(());
-    }
-    ensure!(t.device() == Device::Cpu, Missing, "{name} on {}", t.device());
-    let work = if t.is_contiguous() {
-        t.alias_detached()
-    } else {
-        Tensor::empty_raw(t.sizes(), t.dtype(), t.device())?
-    };
-    {
-        let access = Access::new(&[], &[&work])?;
-        let mut g = generator.unwrap_or(default_generator()).lock();
-        f(&mut g, access.any_mut(0)?).ok_or_else(|| Error::not_implemented_for(name, t.dtype()))?;
-    }
-    if !work.storage().same(t.storage()) {
-        flambeau_autograd::no_grad(|| ops::copy_(t, &work, false))?;
-    }
-    Ok(())
-}
 /// Writes values in row-major order.
 fn write(t: &Tensor, values: Vec<f64>) -> Result<()> {
     if t.device() == Device::Meta {
@@ -69,11 +39,11 @@ macro_rules! fills {
 fills! {
     /// Uniform between `a` and `b`.
     uniform_ try_uniform_ (a: f64, b: f64, generator: Option<&Generator>) |t| {
-        draw(t, "uniform_", generator, |g, out| erased::uniform(g, out, a, b))
+        flambeau_autograd::no_grad(|| ops::uniform_(t, a, b, generator))
     };
     /// Normal with the given mean and standard deviation.
     normal_ try_normal_ (mean: f64, std: f64, generator: Option<&Generator>) |t| {
-        draw(t, "normal_", generator, |g, out| erased::normal(g, out, mean, std))
+        flambeau_autograd::no_grad(|| ops::normal_(t, mean, std, generator))
     };
     /// One value everywhere.
     constant_ try_constant_ (val: f64) |t| fill(t, Scalar::Float(val));
@@ -130,8 +100,7 @@ fills! {
         try_normal_(t, 0.0, std, generator)?;
         let mut values: Vec<f64> = t.try_to_vec()?;
         for c in 0..cols as usize {
-            let order = Tensor::empty_raw(&[rows], DType::I64, Device::Cpu)?;
-            draw(&order, "randperm", None, |g, out| erased::randperm(g, out))?;
+            let order = ops::randperm(rows, None, Some(DType::I64), None, None, None)?;
             for r in order.try_to_vec::<i64>()?.into_iter().take(zeros) {
                 values[r as usize * cols as usize + c] = 0.0;
             }
@@ -229,15 +198,10 @@ pub(crate) fn linear_like(weight: &Parameter, bias: Option<&Parameter>) -> Resul
     try_uniform_(bias, -bound, bound, None)
 }
 
-/// A fresh tensor like `t` in dtype and size, with what `f` draws, as numbers.
-fn drawn(
-    t: &Tensor,
-    name: &str,
-    generator: Option<&Generator>,
-    f: impl FnOnce(&mut rng::Generator, AnyMut<'_>) -> Option<()>,
-) -> Result<Vec<f64>> {
+/// A fresh tensor like `t` in dtype and size, filled by `f`, as numbers.
+fn drawn(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<()>) -> Result<Vec<f64>> {
     let fresh = Tensor::empty_raw(t.sizes(), t.dtype(), t.device())?;
-    draw(&fresh, name, generator, f)?;
+    f(&fresh)?;
     fresh.try_to_vec()
 }
 
@@ -258,7 +222,7 @@ fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generat
     let inside = cdf((b - mean) / std)? - cdf((a - mean) / std)?;
     if inside > 0.3 {
         let (low, high) = (held(a)?, held(b)?);
-        let again = || drawn(t, "normal_", g, |g, out| erased::normal(g, out, mean, std));
+        let again = || drawn(t, |t| ops::normal_(t, mean, std, g));
         let mut values = again()?;
         while values.iter().any(|v| *v < low || *v > high) {
             let fresh = again()?;
@@ -285,8 +249,8 @@ fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generat
     let mut values = vec![0.0; t.numel() as usize];
     let mut pending = vec![true; values.len()];
     while pending.contains(&true) {
-        let candidates = drawn(t, "uniform_", g, |g, out| erased::uniform(g, out, a, b))?;
-        let chances = drawn(t, "uniform_", g, |g, out| erased::uniform(g, out, 0.0, 1.0))?;
+        let candidates = drawn(t, |t| ops::uniform_(t, a, b, g))?;
+        let chances = drawn(t, |t| ops::uniform_(t, 0.0, 1.0, g))?;
         for (i, p) in pending.iter_mut().enumerate().filter(|(_, p)| **p) {
             values[i] = candidates[i];
             *p = !accepted(candidates[i], chances[i]);
