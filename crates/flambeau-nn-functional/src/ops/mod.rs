@@ -1,0 +1,15 @@
+//! Every operator as a fallible function: all arguments, nothing defaulted, never a panic on bad input. The functions
+//! are generated from the tables in `ops/*.toml`; the modules hold what is written by hand for them, by family.
+
+pub use crate::generated::ops::*;
+
+pub(crate) mod activation;
+pub(crate) mod conv;
+pub(crate) mod dropout;
+pub(crate) mod embedding;
+pub(crate) mod linear;
+pub(crate) mod loss;
+pub(crate) mod norm;
+pub(crate) mod padding;
+pub(crate) mod pool;
+pub(crate) mod util;
