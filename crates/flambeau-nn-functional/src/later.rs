@@ -2,12 +2,12 @@
 
 use flambeau_core::{DType, Error, Result, Tensor};
 
-pub(crate) fn rsqrt(_: &Tensor) -> Result<Tensor> {
-    Err(Error::missing("rsqrt"))
-}
 pub(crate) fn log_softmax(_: &Tensor, _: i64, _: Option<DType>) -> Result<Tensor> {
     Err(Error::missing("log_softmax"))
 }
 pub(crate) fn mean(_: &Tensor, _: Option<&[i64]>, _: bool, _: Option<DType>) -> Result<Tensor> {
     Err(Error::missing("mean"))
+}
+pub(crate) fn softmax(_: &Tensor, _: i64, _: Option<DType>) -> Result<Tensor> {
+    Err(Error::missing("softmax"))
 }

@@ -301,6 +301,13 @@ pub fn celu(input: &Tensor, alpha: f64) -> Tensor {
     expect(ops::celu(input, alpha, false))
 }
 
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.celu_")]
+#[track_caller]
+pub fn celu_(input: &Tensor, alpha: impl Into<Scalar>) {
+    expect(ops::celu_raw_(input, alpha.into()));
+}
+
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 ///
 /// With all keyword arguments.
@@ -677,6 +684,13 @@ pub fn elu(input: &Tensor, alpha: f64) -> Tensor {
     expect(ops::elu(input, alpha, false))
 }
 
+/// Exponential linear unit with its scales. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.elu_")]
+#[track_caller]
+pub fn elu_(input: &Tensor, alpha: impl Into<Scalar>) {
+    expect(ops::elu_raw_(input, alpha.into(), Scalar::Int(1), Scalar::Int(1)));
+}
+
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
 ///
 /// With all keyword arguments.
@@ -742,6 +756,21 @@ pub fn gelu_with(input: &Tensor, o: GeluOptions) -> Tensor {
     expect(ops::gelu(input, &o.approximate))
 }
 
+/// The first half of a dimension times the sigmoid of the second.
+#[doc(alias = "torch.nn.functional.glu")]
+#[track_caller]
+pub fn glu(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::glu(input, dim))
+}
+
+/// The first half of a dimension times the sigmoid of the second.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn glu_with(input: &Tensor, o: GluOptions) -> Tensor {
+    expect(ops::glu(input, o.dim))
+}
+
 /// Normalises groups of channels of each sample.
 ///
 /// Input `[N, C, *]`, weight and bias `[C]`.
@@ -759,6 +788,21 @@ pub fn group_norm(input: &Tensor, num_groups: i64, weight: Option<&Tensor>, bias
 #[track_caller]
 pub fn group_norm_with(input: &Tensor, num_groups: i64, o: GroupNormOptions) -> Tensor {
     expect(ops::group_norm(input, num_groups, o.weight.as_ref(), o.bias.as_ref(), o.eps, o.cudnn_enabled))
+}
+
+/// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+#[doc(alias = "torch.nn.functional.gumbel_softmax")]
+#[track_caller]
+pub fn gumbel_softmax(logits: &Tensor) -> Tensor {
+    expect(ops::gumbel_softmax(logits, 1.0, false, 1e-10, -1))
+}
+
+/// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gumbel_softmax_with(logits: &Tensor, o: GumbelSoftmaxOptions) -> Tensor {
+    expect(ops::gumbel_softmax(logits, o.tau, o.hard, o.eps, o.dim))
 }
 
 /// The input, and 0 within `-lambd..lambd`.
@@ -826,6 +870,13 @@ pub fn hardswish_with(input: &Tensor, o: HardswishOptions) -> Tensor {
 #[track_caller]
 pub fn hardtanh(input: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) -> Tensor {
     expect(ops::hardtanh(input, min_val.into(), max_val.into(), false))
+}
+
+/// The input within bounds. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.hardtanh_")]
+#[track_caller]
+pub fn hardtanh_(input: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) {
+    expect(ops::hardtanh_raw_(input, min_val.into(), max_val.into()));
 }
 
 /// The input within `min_val..max_val`.
@@ -902,6 +953,13 @@ pub fn leaky_relu(input: &Tensor, negative_slope: f64) -> Tensor {
     expect(ops::leaky_relu(input, negative_slope, false))
 }
 
+/// The input, scaled by the slope below 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.leaky_relu_")]
+#[track_caller]
+pub fn leaky_relu_(input: &Tensor, negative_slope: impl Into<Scalar>) {
+    expect(ops::leaky_relu_raw_(input, negative_slope.into()));
+}
+
 /// The input, scaled by `negative_slope` below 0.
 ///
 /// With all keyword arguments.
@@ -927,6 +985,21 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
 #[track_caller]
 pub fn linear_with(input: &Tensor, weight: &Tensor, o: LinearOptions) -> Tensor {
     expect(ops::linear(input, weight, o.bias.as_ref()))
+}
+
+/// The logarithm of `softmax`.
+#[doc(alias = "torch.nn.functional.log_softmax")]
+#[track_caller]
+pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::log_softmax(input, Some(dim), 3, None))
+}
+
+/// The logarithm of `softmax`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_with(input: &Tensor, o: LogSoftmaxOptions) -> Tensor {
+    expect(ops::log_softmax(input, o.dim, o._stacklevel, o.dtype))
 }
 
 /// Logarithm of the sigmoid.
@@ -1318,6 +1391,20 @@ pub fn pad_with(input: &Tensor, pad: impl IntoDims, o: PadOptions) -> Tensor {
     expect(ops::pad(input, &pad.into_dims(), &o.mode, o.value))
 }
 
+/// The input, scaled by `weight` (one, or one per channel) below 0.
+#[doc(alias = "torch.nn.functional.prelu")]
+#[track_caller]
+pub fn prelu(input: &Tensor, weight: &Tensor) -> Tensor {
+    expect(ops::prelu(input, weight))
+}
+
+/// `max(0, x)`.
+#[doc(alias = "torch.nn.functional.relu")]
+#[track_caller]
+pub fn relu(input: &Tensor) -> Tensor {
+    expect(ops::relu(input, false))
+}
+
 /// `min(max(0, x), 6)`.
 #[doc(alias = "torch.nn.functional.relu6")]
 #[track_caller]
@@ -1331,6 +1418,21 @@ pub fn relu6(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn relu6_with(input: &Tensor, o: Relu6Options) -> Tensor {
     expect(ops::relu6(input, o.inplace))
+}
+
+/// `max(0, x)` in place.
+#[doc(alias = "torch.nn.functional.relu_")]
+#[track_caller]
+pub fn relu_(input: &Tensor) {
+    expect(ops::relu_(input));
+}
+
+/// `max(0, x)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn relu_with(input: &Tensor, o: ReluOptions) -> Tensor {
+    expect(ops::relu(input, o.inplace))
 }
 
 /// Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.
@@ -1352,11 +1454,33 @@ pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNorm
     expect(ops::rms_norm(input, &normalized_shape.into_dims(), o.weight.as_ref(), o.eps))
 }
 
+/// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+#[doc(alias = "torch.nn.functional.rrelu")]
+#[track_caller]
+pub fn rrelu(input: &Tensor) -> Tensor {
+    expect(ops::rrelu(input, 0.125, 0.3333333333333333, false, false))
+}
+
+/// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rrelu_with(input: &Tensor, o: RreluOptions) -> Tensor {
+    expect(ops::rrelu(input, o.lower, o.upper, o.training, o.inplace))
+}
+
 /// Self-normalising exponential linear unit.
 #[doc(alias = "torch.nn.functional.selu")]
 #[track_caller]
 pub fn selu(input: &Tensor) -> Tensor {
     expect(ops::selu(input, false))
+}
+
+/// Self-normalising exponential linear unit. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.selu_")]
+#[track_caller]
+pub fn selu_(input: &Tensor) {
+    expect(ops::selu_raw_(input));
 }
 
 /// Self-normalising exponential linear unit.
@@ -1365,6 +1489,13 @@ pub fn selu(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn selu_with(input: &Tensor, o: SeluOptions) -> Tensor {
     expect(ops::selu(input, o.inplace))
+}
+
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.nn.functional.sigmoid")]
+#[track_caller]
+pub fn sigmoid(input: &Tensor) -> Tensor {
+    expect(ops::sigmoid(input))
 }
 
 /// The input times its sigmoid (swish).
@@ -1380,6 +1511,36 @@ pub fn silu(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn silu_with(input: &Tensor, o: SiluOptions) -> Tensor {
     expect(ops::silu(input, o.inplace))
+}
+
+/// `exp(x) / sum(exp(x))` along `dim`.
+#[doc(alias = "torch.nn.functional.softmax")]
+#[track_caller]
+pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::softmax(input, Some(dim), 3, None))
+}
+
+/// `exp(x) / sum(exp(x))` along `dim`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_with(input: &Tensor, o: SoftmaxOptions) -> Tensor {
+    expect(ops::softmax(input, o.dim, o._stacklevel, o.dtype))
+}
+
+/// `softmax(-x)`.
+#[doc(alias = "torch.nn.functional.softmin")]
+#[track_caller]
+pub fn softmin(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::softmin(input, Some(dim), 3, None))
+}
+
+/// `softmax(-x)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
+    expect(ops::softmin(input, o.dim, o._stacklevel, o.dtype))
 }
 
 /// The input moved towards 0 by `lambd`.
@@ -1412,11 +1573,39 @@ pub fn softshrink_with(input: &Tensor, o: SoftshrinkOptions) -> Tensor {
     expect(ops::softshrink(input, o.lambd))
 }
 
+/// `x / (1 + |x|)`.
+#[doc(alias = "torch.nn.functional.softsign")]
+#[track_caller]
+pub fn softsign(input: &Tensor) -> Tensor {
+    expect(ops::softsign(input))
+}
+
+/// Hyperbolic tangent.
+#[doc(alias = "torch.nn.functional.tanh")]
+#[track_caller]
+pub fn tanh(input: &Tensor) -> Tensor {
+    expect(ops::tanh(input))
+}
+
+/// `x - tanh(x)`.
+#[doc(alias = "torch.nn.functional.tanhshrink")]
+#[track_caller]
+pub fn tanhshrink(input: &Tensor) -> Tensor {
+    expect(ops::tanhshrink(input))
+}
+
 /// The input where it is above `threshold`, `value` elsewhere.
 #[doc(alias = "torch.nn.functional.threshold")]
 #[track_caller]
 pub fn threshold(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Tensor {
     expect(ops::threshold(input, threshold.into(), value.into(), false))
+}
+
+/// The input where it is above `threshold`, `value` elsewhere. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.threshold_")]
+#[track_caller]
+pub fn threshold_(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into<Scalar>) {
+    expect(ops::threshold_raw_(input, threshold.into(), value.into()));
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.

@@ -151,6 +151,21 @@ pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: Bilin
     expect(ops::bilinear(input1, input2, weight, o.bias.as_ref()))
 }
 
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+#[doc(alias = "torch.celu")]
+#[track_caller]
+pub fn celu_raw(input: &Tensor, alpha: impl Into<Scalar>) -> Tensor {
+    expect(ops::celu_raw(input, alpha.into()))
+}
+
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn celu_raw_with(input: &Tensor, o: CeluRawOptions) -> Tensor {
+    expect(ops::celu_raw(input, o.alpha))
+}
+
 /// Pads with one value; negative padding crops.
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards.
@@ -773,6 +788,13 @@ pub fn max_pool3d_with_indices_with(
     ))
 }
 
+/// The input, scaled by `weight` (one, or one per channel) below 0.
+#[doc(alias = "torch.prelu")]
+#[track_caller]
+pub fn prelu(input: &Tensor, weight: &Tensor) -> Tensor {
+    expect(ops::prelu(input, weight))
+}
+
 /// Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.
 ///
 /// `eps` is the dtype's machine epsilon if it is not given.
@@ -790,6 +812,13 @@ pub fn rms_norm(input: &Tensor, normalized_shape: impl IntoDims, weight: Option<
 #[track_caller]
 pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNormOptions) -> Tensor {
     expect(ops::rms_norm(input, &normalized_shape.into_dims(), o.weight.as_ref(), o.eps))
+}
+
+/// Self-normalising exponential linear unit.
+#[doc(alias = "torch.selu")]
+#[track_caller]
+pub fn selu_raw(input: &Tensor) -> Tensor {
+    expect(ops::selu_raw(input))
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.

@@ -51,13 +51,18 @@ use flambeau_core::dispatch::{AnyOp, CrateReg};
 use flambeau_core::schema::{Arg, Default_ as D, Ty};
 
 const fn a(name: &'static str, ty: Ty, default: D) -> Arg {
-    Arg { name, ty, default, kw_only: false, mutated: false }
+    Arg { name, ty, default, kw_only: false, mutated: false, number: false }
 }
 const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {
-    Arg { name, ty, default, kw_only: true, mutated: false }
+    Arg { name, ty, default, kw_only: true, mutated: false, number: false }
 }
 const fn mu(mut a: Arg) -> Arg {
     a.mutated = true;
+    a
+}
+#[allow(dead_code)]
+const fn nu(mut a: Arg) -> Arg {
+    a.number = true;
     a
 }
 
@@ -130,6 +135,23 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::HARDSIGMOID,
     &activation::HARDSWISH,
     &activation::THRESHOLD,
+    &activation::CELU_RAW,
+    &activation::CELU_RAW_,
+    &activation::SELU_RAW,
+    &activation::SELU_RAW_,
+    &activation::RELU,
+    &activation::RELU_,
+    &activation::PRELU,
+    &activation::RRELU,
+    &activation::GLU,
+    &activation::SOFTSIGN,
+    &activation::TANHSHRINK,
+    &activation::SOFTMIN,
+    &activation::SOFTMAX,
+    &activation::LOG_SOFTMAX,
+    &activation::SIGMOID,
+    &activation::TANH,
+    &activation::GUMBEL_SOFTMAX,
     &conv::CONVOLUTION,
     &conv::CONVOLUTION_INPUT_GRAD,
     &conv::CONVOLUTION_WEIGHT_GRAD,

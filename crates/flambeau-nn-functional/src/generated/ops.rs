@@ -15,6 +15,7 @@ pub fn leaky_relu_raw(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> 
 /// The input, scaled by the slope below 0. In place: the first tensor takes the result.
 ///
 /// Documented defaults: `negative_slope` 0.01.
+#[doc(alias = "torch.nn.functional.leaky_relu_")]
 pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
     (activation::LEAKY_RELU_RAW_.get(self_.key_set())?)(self_, negative_slope)
 }
@@ -36,6 +37,7 @@ pub fn elu_raw(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar
 /// Exponential linear unit with its scales. In place: the first tensor takes the result.
 ///
 /// Documented defaults: `alpha` 1, `scale` 1, `input_scale` 1.
+#[doc(alias = "torch.nn.functional.elu_")]
 pub fn elu_raw_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
     (activation::ELU_RAW_.get(self_.key_set())?)(self_, alpha, scale, input_scale)
 }
@@ -113,6 +115,7 @@ pub fn hardtanh_raw(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<
 /// The input within bounds. In place: the first tensor takes the result.
 ///
 /// Documented defaults: `min_val` -1, `max_val` 1.
+#[doc(alias = "torch.nn.functional.hardtanh_")]
 pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     (activation::HARDTANH_RAW_.get(self_.key_set())?)(self_, min_val, max_val)
 }
@@ -196,6 +199,7 @@ pub fn threshold_raw(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.threshold_")]
 pub fn threshold_raw_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
     (activation::THRESHOLD_RAW_.get(self_.key_set())?)(self_, threshold, value)
 }
@@ -402,6 +406,133 @@ pub fn hardswish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 #[doc(alias = "torch.nn.functional.threshold")]
 pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
     (activation::THRESHOLD.get(input.key_set())?)(input, threshold, value, inplace)
+}
+
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+///
+/// Documented defaults: `alpha` 1.0.
+#[doc(alias = "torch.celu")]
+pub fn celu_raw(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (activation::CELU_RAW.get(self_.key_set())?)(self_, alpha)
+}
+
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `alpha` 1.0.
+#[doc(alias = "torch.nn.functional.celu_")]
+pub fn celu_raw_(self_: &Tensor, alpha: Scalar) -> Result<()> {
+    (activation::CELU_RAW_.get(self_.key_set())?)(self_, alpha)
+}
+
+/// Self-normalising exponential linear unit.
+#[doc(alias = "torch.selu")]
+pub fn selu_raw(self_: &Tensor) -> Result<Tensor> {
+    (activation::SELU_RAW.get(self_.key_set())?)(self_)
+}
+
+/// Self-normalising exponential linear unit. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.selu_")]
+pub fn selu_raw_(self_: &Tensor) -> Result<()> {
+    (activation::SELU_RAW_.get(self_.key_set())?)(self_)
+}
+
+/// `max(0, x)`.
+///
+/// Documented defaults: `inplace` false.
+#[doc(alias = "torch.nn.functional.relu")]
+pub fn relu(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    (activation::RELU.get(input.key_set())?)(input, inplace)
+}
+
+/// `max(0, x)` in place.
+#[doc(alias = "torch.nn.functional.relu_")]
+pub fn relu_(input: &Tensor) -> Result<()> {
+    (activation::RELU_.get(input.key_set())?)(input)
+}
+
+/// The input, scaled by `weight` (one, or one per channel) below 0.
+#[doc(alias = "torch.prelu")]
+#[doc(alias = "torch.nn.functional.prelu")]
+#[doc(alias = "torch.Tensor.prelu")]
+pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    (activation::PRELU.get(self_.key_set() | weight.key_set())?)(self_, weight)
+}
+
+/// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+///
+/// Documented defaults: `lower` 0.125, `upper` 0.3333333333333333, `training` false, `inplace` false.
+#[doc(alias = "torch.nn.functional.rrelu")]
+pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    (activation::RRELU.get(input.key_set())?)(input, lower, upper, training, inplace)
+}
+
+/// The first half of a dimension times the sigmoid of the second.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.nn.functional.glu")]
+pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
+    (activation::GLU.get(input.key_set())?)(input, dim)
+}
+
+/// `x / (1 + |x|)`.
+#[doc(alias = "torch.nn.functional.softsign")]
+pub fn softsign(input: &Tensor) -> Result<Tensor> {
+    (activation::SOFTSIGN.get(input.key_set())?)(input)
+}
+
+/// `x - tanh(x)`.
+#[doc(alias = "torch.nn.functional.tanhshrink")]
+pub fn tanhshrink(input: &Tensor) -> Result<Tensor> {
+    (activation::TANHSHRINK.get(input.key_set())?)(input)
+}
+
+/// `softmax(-x)`.
+///
+/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+#[doc(alias = "torch.nn.functional.softmin")]
+pub fn softmin(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (activation::SOFTMIN.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+}
+
+/// `exp(x) / sum(exp(x))` along `dim`.
+///
+/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+#[doc(alias = "torch.nn.functional.softmax")]
+pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (activation::SOFTMAX.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+}
+
+/// The logarithm of `softmax`.
+///
+/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+#[doc(alias = "torch.nn.functional.log_softmax")]
+pub fn log_softmax(
+    input: &Tensor,
+    dim: Option<i64>,
+    _stacklevel: i64,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (activation::LOG_SOFTMAX.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+}
+
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.nn.functional.sigmoid")]
+pub fn sigmoid(input: &Tensor) -> Result<Tensor> {
+    (activation::SIGMOID.get(input.key_set())?)(input)
+}
+
+/// Hyperbolic tangent.
+#[doc(alias = "torch.nn.functional.tanh")]
+pub fn tanh(input: &Tensor) -> Result<Tensor> {
+    (activation::TANH.get(input.key_set())?)(input)
+}
+
+/// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+///
+/// Documented defaults: `tau` 1.0, `hard` false, `eps` 1e-10, `dim` -1.
+#[doc(alias = "torch.nn.functional.gumbel_softmax")]
+pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
+    (activation::GUMBEL_SOFTMAX.get(logits.key_set())?)(logits, tau, hard, eps, dim)
 }
 
 /// Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.

@@ -5,6 +5,90 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Keyword arguments of `torch.nn.functional.leaky_relu_`.
+#[derive(Clone, Debug)]
+pub struct LeakyReluRawOptions {
+    pub(super) negative_slope: Scalar,
+}
+impl Default for LeakyReluRawOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LeakyReluRawOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LeakyReluRawOptions { negative_slope: Scalar::Float(0.01) }
+    }
+    /// Sets `negative_slope` (default `0.01`).
+    pub fn negative_slope(mut self, negative_slope: impl Into<Scalar>) -> Self {
+        self.negative_slope = negative_slope.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.elu_`.
+#[derive(Clone, Debug)]
+pub struct EluRawOptions {
+    pub(super) alpha: Scalar,
+    pub(super) scale: Scalar,
+    pub(super) input_scale: Scalar,
+}
+impl Default for EluRawOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl EluRawOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        EluRawOptions { alpha: Scalar::Int(1), scale: Scalar::Int(1), input_scale: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+    /// Sets `scale` (default `1`).
+    pub fn scale(mut self, scale: impl Into<Scalar>) -> Self {
+        self.scale = scale.into();
+        self
+    }
+    /// Sets `input_scale` (default `1`).
+    pub fn input_scale(mut self, input_scale: impl Into<Scalar>) -> Self {
+        self.input_scale = input_scale.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.hardtanh_`.
+#[derive(Clone, Debug)]
+pub struct HardtanhRawOptions {
+    pub(super) min_val: Scalar,
+    pub(super) max_val: Scalar,
+}
+impl Default for HardtanhRawOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HardtanhRawOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HardtanhRawOptions { min_val: Scalar::Int(-1), max_val: Scalar::Int(1) }
+    }
+    /// Sets `min_val` (default `-1`).
+    pub fn min_val(mut self, min_val: impl Into<Scalar>) -> Self {
+        self.min_val = min_val.into();
+        self
+    }
+    /// Sets `max_val` (default `1`).
+    pub fn max_val(mut self, max_val: impl Into<Scalar>) -> Self {
+        self.max_val = max_val.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.hardshrink`.
 #[derive(Clone, Debug)]
 pub struct HardshrinkOptions {
@@ -339,6 +423,254 @@ impl ThresholdOptions {
     /// Sets `inplace` (default `false`).
     pub fn inplace(mut self, inplace: bool) -> Self {
         self.inplace = inplace;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.celu`.
+#[derive(Clone, Debug)]
+pub struct CeluRawOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for CeluRawOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CeluRawOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CeluRawOptions { alpha: Scalar::Float(1.0) }
+    }
+    /// Sets `alpha` (default `1.0`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.relu`.
+#[derive(Clone, Debug)]
+pub struct ReluOptions {
+    pub(super) inplace: bool,
+}
+impl Default for ReluOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ReluOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ReluOptions { inplace: false }
+    }
+    /// Sets `inplace` (default `false`).
+    pub fn inplace(mut self, inplace: bool) -> Self {
+        self.inplace = inplace;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.rrelu`.
+#[derive(Clone, Debug)]
+pub struct RreluOptions {
+    pub(super) lower: f64,
+    pub(super) upper: f64,
+    pub(super) training: bool,
+    pub(super) inplace: bool,
+}
+impl Default for RreluOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RreluOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RreluOptions { lower: 0.125, upper: 0.3333333333333333, training: false, inplace: false }
+    }
+    /// Sets `lower` (default `0.125`).
+    pub fn lower(mut self, lower: f64) -> Self {
+        self.lower = lower;
+        self
+    }
+    /// Sets `upper` (default `0.3333333333333333`).
+    pub fn upper(mut self, upper: f64) -> Self {
+        self.upper = upper;
+        self
+    }
+    /// Sets `training` (default `false`).
+    pub fn training(mut self, training: bool) -> Self {
+        self.training = training;
+        self
+    }
+    /// Sets `inplace` (default `false`).
+    pub fn inplace(mut self, inplace: bool) -> Self {
+        self.inplace = inplace;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.glu`.
+#[derive(Clone, Debug)]
+pub struct GluOptions {
+    pub(super) dim: i64,
+}
+impl Default for GluOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GluOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GluOptions { dim: -1 }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.softmin`.
+#[derive(Clone, Debug)]
+pub struct SoftminOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) _stacklevel: i64,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for SoftminOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SoftminOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SoftminOptions { dim: None, _stacklevel: 3, dtype: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `_stacklevel` (default `3`).
+    pub fn _stacklevel(mut self, _stacklevel: i64) -> Self {
+        self._stacklevel = _stacklevel;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.softmax`.
+#[derive(Clone, Debug)]
+pub struct SoftmaxOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) _stacklevel: i64,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for SoftmaxOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SoftmaxOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SoftmaxOptions { dim: None, _stacklevel: 3, dtype: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `_stacklevel` (default `3`).
+    pub fn _stacklevel(mut self, _stacklevel: i64) -> Self {
+        self._stacklevel = _stacklevel;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.log_softmax`.
+#[derive(Clone, Debug)]
+pub struct LogSoftmaxOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) _stacklevel: i64,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for LogSoftmaxOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LogSoftmaxOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LogSoftmaxOptions { dim: None, _stacklevel: 3, dtype: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `_stacklevel` (default `3`).
+    pub fn _stacklevel(mut self, _stacklevel: i64) -> Self {
+        self._stacklevel = _stacklevel;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.gumbel_softmax`.
+#[derive(Clone, Debug)]
+pub struct GumbelSoftmaxOptions {
+    pub(super) tau: f64,
+    pub(super) hard: bool,
+    pub(super) eps: f64,
+    pub(super) dim: i64,
+}
+impl Default for GumbelSoftmaxOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GumbelSoftmaxOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GumbelSoftmaxOptions { tau: 1.0, hard: false, eps: 1e-10, dim: -1 }
+    }
+    /// Sets `tau` (default `1.0`).
+    pub fn tau(mut self, tau: f64) -> Self {
+        self.tau = tau;
+        self
+    }
+    /// Sets `hard` (default `false`).
+    pub fn hard(mut self, hard: bool) -> Self {
+        self.hard = hard;
+        self
+    }
+    /// Sets `eps` (default `1e-10`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
         self
     }
 }
