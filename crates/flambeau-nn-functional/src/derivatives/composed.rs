@@ -126,7 +126,7 @@ pub fn cross_entropy(
 ) -> Result<Tensor> {
     let x = x.ok_or_else(missing)?;
     let dim = usize::from(x.dim() > 1);
-    let logp = crate::later::log_softmax(x, dim as i64, None)?;
+    let logp = core::log_softmax(x, dim as i64, None)?;
     let (nll, total) = ops::fused_nll_loss(&logp, target, weight, reduction, ignore_index)?;
     if smoothing == 0.0 {
         return Ok(nll);

@@ -166,6 +166,13 @@ pub fn celu_raw_with(input: &Tensor, o: CeluRawOptions) -> Tensor {
     expect(ops::celu_raw(input, o.alpha))
 }
 
+/// Interleaves the channels of `groups` groups.
+#[doc(alias = "torch.channel_shuffle")]
+#[track_caller]
+pub fn channel_shuffle(input: &Tensor, groups: i64) -> Tensor {
+    expect(ops::channel_shuffle(input, groups))
+}
+
 /// Pads with one value; negative padding crops.
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards.
@@ -487,6 +494,21 @@ pub fn convolution(
     ))
 }
 
+/// Cosine of the angle between vectors along `dim`.
+#[doc(alias = "torch.cosine_similarity")]
+#[track_caller]
+pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64) -> Tensor {
+    expect(ops::cosine_similarity(x1, x2, dim, 1e-8))
+}
+
+/// Cosine of the angle between vectors along `dim`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptions) -> Tensor {
+    expect(ops::cosine_similarity(x1, x2, o.dim, o.eps))
+}
+
 /// `dropout` with all arguments required.
 #[doc(alias = "torch.dropout")]
 #[track_caller]
@@ -786,6 +808,35 @@ pub fn max_pool3d_with_indices_with(
         o.ceil_mode,
         o.return_indices,
     ))
+}
+
+/// Distances between the vectors of the last dimension.
+#[doc(alias = "torch.pairwise_distance")]
+#[track_caller]
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64) -> Tensor {
+    expect(ops::pairwise_distance(x1, x2, p, 1e-6, false))
+}
+
+/// Distances between the vectors of the last dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn pairwise_distance_with(x1: &Tensor, x2: &Tensor, o: PairwiseDistanceOptions) -> Tensor {
+    expect(ops::pairwise_distance(x1, x2, o.p, o.eps, o.keepdim))
+}
+
+/// Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
+#[doc(alias = "torch.pixel_shuffle")]
+#[track_caller]
+pub fn pixel_shuffle(input: &Tensor, upscale_factor: i64) -> Tensor {
+    expect(ops::pixel_shuffle(input, upscale_factor))
+}
+
+/// Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
+#[doc(alias = "torch.pixel_unshuffle")]
+#[track_caller]
+pub fn pixel_unshuffle(input: &Tensor, downscale_factor: i64) -> Tensor {
+    expect(ops::pixel_unshuffle(input, downscale_factor))
 }
 
 /// The input, scaled by `weight` (one, or one per channel) below 0.

@@ -7,6 +7,7 @@ pub mod activation_grad;
 pub mod conv;
 pub mod conv_grad;
 pub mod dropout;
+pub mod elementwise_loss;
 pub mod embedding;
 pub mod embedding_grad;
 pub mod functional;
@@ -25,6 +26,8 @@ pub mod padding_grad;
 pub mod pool;
 pub mod pool_grad;
 pub mod results;
+pub mod vision;
+pub mod vision_grad;
 
 /// What generated files use.
 #[allow(unused_imports)]
@@ -180,6 +183,27 @@ pub static OPS: &[&dyn AnyOp] = &[
     &dropout::FEATURE_ALPHA_DROPOUT_TRAIN_,
     &dropout::FEATURE_DROPOUT,
     &dropout::FEATURE_DROPOUT_,
+    &elementwise_loss::MSE_LOSS,
+    &elementwise_loss::L1_LOSS,
+    &elementwise_loss::SMOOTH_L1_LOSS,
+    &elementwise_loss::HUBER_LOSS,
+    &elementwise_loss::BINARY_CROSS_ENTROPY,
+    &elementwise_loss::BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    &elementwise_loss::KL_DIV,
+    &elementwise_loss::HINGE_EMBEDDING_LOSS,
+    &elementwise_loss::MARGIN_RANKING_LOSS,
+    &elementwise_loss::SOFT_MARGIN_LOSS,
+    &elementwise_loss::MULTILABEL_SOFT_MARGIN_LOSS,
+    &elementwise_loss::MULTI_MARGIN_LOSS,
+    &elementwise_loss::MULTILABEL_MARGIN_LOSS,
+    &elementwise_loss::TRIPLET_MARGIN_LOSS,
+    &elementwise_loss::COSINE_EMBEDDING_LOSS,
+    &elementwise_loss::GAUSSIAN_NLL_LOSS,
+    &elementwise_loss::POISSON_NLL_LOSS,
+    &elementwise_loss::COSINE_SIMILARITY,
+    &elementwise_loss::PAIRWISE_DISTANCE,
+    &elementwise_loss::NORMALIZE,
+    &elementwise_loss::ONE_HOT,
     &embedding::EMBEDDING_LOOKUP,
     &embedding::EMBEDDING_DENSE_BACKWARD,
     &embedding::EMBEDDING,
@@ -207,6 +231,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &norm::NATIVE_GROUP_NORM,
     &norm::NATIVE_GROUP_NORM_BACKWARD,
     &norm::GROUP_NORM,
+    &norm::LOCAL_RESPONSE_NORM,
     &padding::CONSTANT_PAD_ND,
     &padding::PAD_GATHER,
     &padding::PAD_SCATTER,
@@ -242,6 +267,25 @@ pub static OPS: &[&dyn AnyOp] = &[
     &pool::ADAPTIVE_MAX_POOL3D,
     &pool::ADAPTIVE_MAX_POOL3D_WITH_INDICES,
     &pool::MAX_UNPOOL3D,
+    &pool::LP_POOL1D,
+    &pool::LP_POOL2D,
+    &pool::LP_POOL3D,
+    &vision::RESAMPLE,
+    &vision::RESAMPLE_BACKWARD,
+    &vision::IM2COL,
+    &vision::COL2IM,
+    &vision::UNFOLD,
+    &vision::FOLD,
+    &vision::INTERPOLATE,
+    &vision::INTERPOLATE_BY,
+    &vision::UPSAMPLE,
+    &vision::UPSAMPLE_NEAREST,
+    &vision::UPSAMPLE_BILINEAR,
+    &vision::GRID_SAMPLE,
+    &vision::AFFINE_GRID,
+    &vision::PIXEL_SHUFFLE,
+    &vision::PIXEL_UNSHUFFLE,
+    &vision::CHANNEL_SHUFFLE,
 ];
 
 /// The crate's entry in the registry.
@@ -256,6 +300,7 @@ fn fill() {
     norm_grad::fill();
     padding_grad::fill();
     pool_grad::fill();
+    vision_grad::fill();
 }
 /// Pins a formula's type.
 #[allow(dead_code)]

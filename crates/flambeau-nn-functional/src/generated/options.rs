@@ -1432,6 +1432,881 @@ impl FeatureAlphaDropoutOptions {
     }
 }
 
+/// Keyword arguments of `torch.nn.functional.mse_loss`.
+#[derive(Clone, Debug)]
+pub struct MseLossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) weight: Option<Tensor>,
+}
+impl Default for MseLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MseLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MseLossOptions { size_average: None, reduce: None, reduction: "mean".to_string(), weight: None }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.l1_loss`.
+#[derive(Clone, Debug)]
+pub struct L1LossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) weight: Option<Tensor>,
+}
+impl Default for L1LossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl L1LossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        L1LossOptions { size_average: None, reduce: None, reduction: "mean".to_string(), weight: None }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.smooth_l1_loss`.
+#[derive(Clone, Debug)]
+pub struct SmoothL1LossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) beta: f64,
+}
+impl Default for SmoothL1LossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SmoothL1LossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SmoothL1LossOptions { size_average: None, reduce: None, reduction: "mean".to_string(), beta: 1.0 }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `beta` (default `1.0`).
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.huber_loss`.
+#[derive(Clone, Debug)]
+pub struct HuberLossOptions {
+    pub(super) reduction: String,
+    pub(super) delta: f64,
+    pub(super) weight: Option<Tensor>,
+}
+impl Default for HuberLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HuberLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HuberLossOptions { reduction: "mean".to_string(), delta: 1.0, weight: None }
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `delta` (default `1.0`).
+    pub fn delta(mut self, delta: f64) -> Self {
+        self.delta = delta;
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.binary_cross_entropy`.
+#[derive(Clone, Debug)]
+pub struct BinaryCrossEntropyOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for BinaryCrossEntropyOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BinaryCrossEntropyOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BinaryCrossEntropyOptions {
+            weight: None,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.binary_cross_entropy_with_logits`.
+#[derive(Clone, Debug)]
+pub struct BinaryCrossEntropyWithLogitsOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) pos_weight: Option<Tensor>,
+}
+impl Default for BinaryCrossEntropyWithLogitsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BinaryCrossEntropyWithLogitsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BinaryCrossEntropyWithLogitsOptions {
+            weight: None,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+            pos_weight: None,
+        }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `pos_weight` (default `None`).
+    pub fn pos_weight(mut self, pos_weight: &Tensor) -> Self {
+        self.pos_weight = Some(pos_weight.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.kl_div`.
+#[derive(Clone, Debug)]
+pub struct KlDivOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) log_target: bool,
+}
+impl Default for KlDivOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl KlDivOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        KlDivOptions { size_average: None, reduce: None, reduction: "mean".to_string(), log_target: false }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `log_target` (default `false`).
+    pub fn log_target(mut self, log_target: bool) -> Self {
+        self.log_target = log_target;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.hinge_embedding_loss`.
+#[derive(Clone, Debug)]
+pub struct HingeEmbeddingLossOptions {
+    pub(super) margin: f64,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for HingeEmbeddingLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HingeEmbeddingLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HingeEmbeddingLossOptions {
+            margin: 1.0,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `margin` (default `1.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.margin_ranking_loss`.
+#[derive(Clone, Debug)]
+pub struct MarginRankingLossOptions {
+    pub(super) margin: f64,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for MarginRankingLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MarginRankingLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MarginRankingLossOptions {
+            margin: 0.0,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `margin` (default `0.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.soft_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct SoftMarginLossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for SoftMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SoftMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SoftMarginLossOptions { size_average: None, reduce: None, reduction: "mean".to_string() }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.multilabel_soft_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct MultilabelSoftMarginLossOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for MultilabelSoftMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MultilabelSoftMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MultilabelSoftMarginLossOptions {
+            weight: None,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.multi_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct MultiMarginLossOptions {
+    pub(super) p: i64,
+    pub(super) margin: f64,
+    pub(super) weight: Option<Tensor>,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for MultiMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MultiMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MultiMarginLossOptions {
+            p: 1,
+            margin: 1.0,
+            weight: None,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `p` (default `1`).
+    pub fn p(mut self, p: i64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `margin` (default `1.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.multilabel_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct MultilabelMarginLossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for MultilabelMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MultilabelMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MultilabelMarginLossOptions { size_average: None, reduce: None, reduction: "mean".to_string() }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.triplet_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct TripletMarginLossOptions {
+    pub(super) margin: f64,
+    pub(super) p: f64,
+    pub(super) eps: f64,
+    pub(super) swap: bool,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for TripletMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TripletMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TripletMarginLossOptions {
+            margin: 1.0,
+            p: 2.0,
+            eps: 1e-6,
+            swap: false,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `margin` (default `1.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `eps` (default `1e-6`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `swap` (default `false`).
+    pub fn swap(mut self, swap: bool) -> Self {
+        self.swap = swap;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.cosine_embedding_loss`.
+#[derive(Clone, Debug)]
+pub struct CosineEmbeddingLossOptions {
+    pub(super) margin: f64,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for CosineEmbeddingLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CosineEmbeddingLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CosineEmbeddingLossOptions {
+            margin: 0.0,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `margin` (default `0.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.gaussian_nll_loss`.
+#[derive(Clone, Debug)]
+pub struct GaussianNllLossOptions {
+    pub(super) full: bool,
+    pub(super) eps: f64,
+    pub(super) reduction: String,
+}
+impl Default for GaussianNllLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GaussianNllLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GaussianNllLossOptions { full: false, eps: 1e-6, reduction: "mean".to_string() }
+    }
+    /// Sets `full` (default `false`).
+    pub fn full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+    /// Sets `eps` (default `1e-6`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.poisson_nll_loss`.
+#[derive(Clone, Debug)]
+pub struct PoissonNllLossOptions {
+    pub(super) log_input: bool,
+    pub(super) full: bool,
+    pub(super) size_average: Option<bool>,
+    pub(super) eps: f64,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for PoissonNllLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PoissonNllLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PoissonNllLossOptions {
+            log_input: true,
+            full: false,
+            size_average: None,
+            eps: 1e-8,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `log_input` (default `true`).
+    pub fn log_input(mut self, log_input: bool) -> Self {
+        self.log_input = log_input;
+        self
+    }
+    /// Sets `full` (default `false`).
+    pub fn full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `eps` (default `1e-8`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cosine_similarity`.
+#[derive(Clone, Debug)]
+pub struct CosineSimilarityOptions {
+    pub(super) dim: i64,
+    pub(super) eps: f64,
+}
+impl Default for CosineSimilarityOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CosineSimilarityOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CosineSimilarityOptions { dim: 1, eps: 1e-8 }
+    }
+    /// Sets `dim` (default `1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `eps` (default `1e-8`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.pairwise_distance`.
+#[derive(Clone, Debug)]
+pub struct PairwiseDistanceOptions {
+    pub(super) p: f64,
+    pub(super) eps: f64,
+    pub(super) keepdim: bool,
+}
+impl Default for PairwiseDistanceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PairwiseDistanceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PairwiseDistanceOptions { p: 2.0, eps: 1e-6, keepdim: false }
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `eps` (default `1e-6`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.normalize`.
+#[derive(Clone, Debug)]
+pub struct NormalizeOptions {
+    pub(super) p: f64,
+    pub(super) dim: i64,
+    pub(super) eps: f64,
+}
+impl Default for NormalizeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NormalizeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NormalizeOptions { p: 2.0, dim: 1, eps: 1e-12 }
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `dim` (default `1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `eps` (default `1e-12`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.one_hot`.
+#[derive(Clone, Debug)]
+pub struct OneHotOptions {
+    pub(super) num_classes: i64,
+}
+impl Default for OneHotOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl OneHotOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        OneHotOptions { num_classes: -1 }
+    }
+    /// Sets `num_classes` (default `-1`).
+    pub fn num_classes(mut self, num_classes: i64) -> Self {
+        self.num_classes = num_classes;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.embedding`.
 #[derive(Clone, Debug)]
 pub struct EmbeddingLookupOptions {
@@ -1889,6 +2764,40 @@ impl GroupNormOptions {
     /// Sets `cudnn_enabled` (default `true`).
     pub fn cudnn_enabled(mut self, cudnn_enabled: bool) -> Self {
         self.cudnn_enabled = cudnn_enabled;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.local_response_norm`.
+#[derive(Clone, Debug)]
+pub struct LocalResponseNormOptions {
+    pub(super) alpha: f64,
+    pub(super) beta: f64,
+    pub(super) k: f64,
+}
+impl Default for LocalResponseNormOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LocalResponseNormOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LocalResponseNormOptions { alpha: 0.0001, beta: 0.75, k: 1.0 }
+    }
+    /// Sets `alpha` (default `0.0001`).
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
+    }
+    /// Sets `beta` (default `0.75`).
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+    /// Sets `k` (default `1.0`).
+    pub fn k(mut self, k: f64) -> Self {
+        self.k = k;
         self
     }
 }
@@ -2629,6 +3538,432 @@ impl MaxUnpool3dOptions {
     /// Sets `output_size` (default `None`).
     pub fn output_size(mut self, output_size: impl IntoDims) -> Self {
         self.output_size = Some(output_size.into_dims().to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.lp_pool1d`.
+#[derive(Clone, Debug)]
+pub struct LpPool1dOptions {
+    pub(super) stride: Option<Vec<i64>>,
+    pub(super) ceil_mode: bool,
+}
+impl Default for LpPool1dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LpPool1dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LpPool1dOptions { stride: None, ceil_mode: false }
+    }
+    /// Sets `stride` (default `None`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = Some(stride.into_dims().to_vec());
+        self
+    }
+    /// Sets `ceil_mode` (default `false`).
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.lp_pool2d`.
+#[derive(Clone, Debug)]
+pub struct LpPool2dOptions {
+    pub(super) stride: Option<Vec<i64>>,
+    pub(super) ceil_mode: bool,
+}
+impl Default for LpPool2dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LpPool2dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LpPool2dOptions { stride: None, ceil_mode: false }
+    }
+    /// Sets `stride` (default `None`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = Some(stride.into_dims().to_vec());
+        self
+    }
+    /// Sets `ceil_mode` (default `false`).
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.lp_pool3d`.
+#[derive(Clone, Debug)]
+pub struct LpPool3dOptions {
+    pub(super) stride: Option<Vec<i64>>,
+    pub(super) ceil_mode: bool,
+}
+impl Default for LpPool3dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LpPool3dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LpPool3dOptions { stride: None, ceil_mode: false }
+    }
+    /// Sets `stride` (default `None`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = Some(stride.into_dims().to_vec());
+        self
+    }
+    /// Sets `ceil_mode` (default `false`).
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.unfold`.
+#[derive(Clone, Debug)]
+pub struct UnfoldOptions {
+    pub(super) dilation: Vec<i64>,
+    pub(super) padding: Vec<i64>,
+    pub(super) stride: Vec<i64>,
+}
+impl Default for UnfoldOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UnfoldOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UnfoldOptions { dilation: vec![1, 1], padding: vec![0, 0], stride: vec![1, 1] }
+    }
+    /// Sets `dilation` (default `[1, 1]`).
+    pub fn dilation(mut self, dilation: impl IntoDims) -> Self {
+        self.dilation = dilation.into_dims().to_vec();
+        self
+    }
+    /// Sets `padding` (default `[0, 0]`).
+    pub fn padding(mut self, padding: impl IntoDims) -> Self {
+        self.padding = padding.into_dims().to_vec();
+        self
+    }
+    /// Sets `stride` (default `[1, 1]`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = stride.into_dims().to_vec();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.fold`.
+#[derive(Clone, Debug)]
+pub struct FoldOptions {
+    pub(super) dilation: Vec<i64>,
+    pub(super) padding: Vec<i64>,
+    pub(super) stride: Vec<i64>,
+}
+impl Default for FoldOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FoldOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FoldOptions { dilation: vec![1, 1], padding: vec![0, 0], stride: vec![1, 1] }
+    }
+    /// Sets `dilation` (default `[1, 1]`).
+    pub fn dilation(mut self, dilation: impl IntoDims) -> Self {
+        self.dilation = dilation.into_dims().to_vec();
+        self
+    }
+    /// Sets `padding` (default `[0, 0]`).
+    pub fn padding(mut self, padding: impl IntoDims) -> Self {
+        self.padding = padding.into_dims().to_vec();
+        self
+    }
+    /// Sets `stride` (default `[1, 1]`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = stride.into_dims().to_vec();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.interpolate`.
+#[derive(Clone, Debug)]
+pub struct InterpolateOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<Vec<f64>>,
+    pub(super) mode: String,
+    pub(super) align_corners: Option<bool>,
+    pub(super) recompute_scale_factor: Option<bool>,
+    pub(super) antialias: bool,
+}
+impl Default for InterpolateOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl InterpolateOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        InterpolateOptions {
+            size: None,
+            scale_factor: None,
+            mode: "nearest".to_string(),
+            align_corners: None,
+            recompute_scale_factor: None,
+            antialias: false,
+        }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
+        self.scale_factor = Some(scale_factor.to_vec());
+        self
+    }
+    /// Sets `mode` (default `"nearest"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+    /// Sets `recompute_scale_factor` (default `None`).
+    pub fn recompute_scale_factor(mut self, recompute_scale_factor: bool) -> Self {
+        self.recompute_scale_factor = Some(recompute_scale_factor);
+        self
+    }
+    /// Sets `antialias` (default `false`).
+    pub fn antialias(mut self, antialias: bool) -> Self {
+        self.antialias = antialias;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.interpolate`.
+#[derive(Clone, Debug)]
+pub struct InterpolateByOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<f64>,
+    pub(super) mode: String,
+    pub(super) align_corners: Option<bool>,
+    pub(super) recompute_scale_factor: Option<bool>,
+    pub(super) antialias: bool,
+}
+impl Default for InterpolateByOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl InterpolateByOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        InterpolateByOptions {
+            size: None,
+            scale_factor: None,
+            mode: "nearest".to_string(),
+            align_corners: None,
+            recompute_scale_factor: None,
+            antialias: false,
+        }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: f64) -> Self {
+        self.scale_factor = Some(scale_factor);
+        self
+    }
+    /// Sets `mode` (default `"nearest"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+    /// Sets `recompute_scale_factor` (default `None`).
+    pub fn recompute_scale_factor(mut self, recompute_scale_factor: bool) -> Self {
+        self.recompute_scale_factor = Some(recompute_scale_factor);
+        self
+    }
+    /// Sets `antialias` (default `false`).
+    pub fn antialias(mut self, antialias: bool) -> Self {
+        self.antialias = antialias;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.upsample`.
+#[derive(Clone, Debug)]
+pub struct UpsampleOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<Vec<f64>>,
+    pub(super) mode: String,
+    pub(super) align_corners: Option<bool>,
+}
+impl Default for UpsampleOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UpsampleOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UpsampleOptions { size: None, scale_factor: None, mode: "nearest".to_string(), align_corners: None }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
+        self.scale_factor = Some(scale_factor.to_vec());
+        self
+    }
+    /// Sets `mode` (default `"nearest"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.upsample_nearest`.
+#[derive(Clone, Debug)]
+pub struct UpsampleNearestOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<Vec<f64>>,
+}
+impl Default for UpsampleNearestOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UpsampleNearestOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UpsampleNearestOptions { size: None, scale_factor: None }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
+        self.scale_factor = Some(scale_factor.to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.upsample_bilinear`.
+#[derive(Clone, Debug)]
+pub struct UpsampleBilinearOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<Vec<f64>>,
+}
+impl Default for UpsampleBilinearOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UpsampleBilinearOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UpsampleBilinearOptions { size: None, scale_factor: None }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
+        self.scale_factor = Some(scale_factor.to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.grid_sample`.
+#[derive(Clone, Debug)]
+pub struct GridSampleOptions {
+    pub(super) mode: String,
+    pub(super) padding_mode: String,
+    pub(super) align_corners: Option<bool>,
+}
+impl Default for GridSampleOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GridSampleOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GridSampleOptions {
+            mode: "bilinear".to_string(),
+            padding_mode: "zeros".to_string(),
+            align_corners: None,
+        }
+    }
+    /// Sets `mode` (default `"bilinear"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `padding_mode` (default `"zeros"`).
+    pub fn padding_mode(mut self, padding_mode: &str) -> Self {
+        self.padding_mode = padding_mode.to_string();
+        self
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.affine_grid`.
+#[derive(Clone, Debug)]
+pub struct AffineGridOptions {
+    pub(super) align_corners: Option<bool>,
+}
+impl Default for AffineGridOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AffineGridOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AffineGridOptions { align_corners: None }
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
         self
     }
 }

@@ -204,11 +204,11 @@ pub fn softmin(input: &Tensor, dim: Option<i64>, stacklevel: i64, dtype: Option<
 }
 /// `torch.nn.functional.softmax`
 pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
-    crate::later::softmax(input, implicit_dim(input.dim(), dim), dtype)
+    core_ops::softmax(input, implicit_dim(input.dim(), dim), dtype)
 }
 /// `torch.nn.functional.log_softmax`
 pub fn log_softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
-    crate::later::log_softmax(input, implicit_dim(input.dim(), dim), dtype)
+    core_ops::log_softmax(input, implicit_dim(input.dim(), dim), dtype)
 }
 /// `torch.nn.functional.sigmoid`
 pub fn sigmoid(input: &Tensor) -> Result<Tensor> {
@@ -232,7 +232,7 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     }
     let gumbels = core_ops::neg(&core_ops::log(&noise)?)?;
     let z = core_ops::div(&core_ops::add(logits, &gumbels, ONE)?, &number(tau)?)?;
-    let soft = crate::later::softmax(&z, d, None)?;
+    let soft = core_ops::softmax(&z, d, None)?;
     if !hard {
         return Ok(soft);
     }
