@@ -76,9 +76,6 @@ struct RawRow {
     promote: Option<String>,
     check: Option<String>,
     label: Option<String>,
-    /// Methods of Python's operators (`__add__`, `__iadd__`): names of calls alone, without Rust forms.
-    #[serde(default)]
-    dunder: Vec<String>,
     grad: Option<toml::Value>,
     #[serde(default)]
     diff_outputs: Vec<String>,
@@ -115,7 +112,6 @@ pub struct Row {
     pub promote: String,
     pub check: Option<String>,
     pub label: String,
-    pub dunder: Vec<String>,
     pub grad: Grad,
     pub diff_outputs: Vec<String>,
     pub jvp: Option<String>,
@@ -291,7 +287,6 @@ fn row(raw: RawRow) -> Result<Row, String> {
         kernel: raw.kernel,
         params: raw.params,
         plan: raw.plan,
-        dunder: raw.dunder,
         promote: raw.promote.unwrap_or_else(|| "default".into()),
         check: raw.check,
         grad,

@@ -1,6 +1,6 @@
 //! A small copy of a set: the first cases of every file that fit, with the tensors that they use.
 
-use crate::families::{FAMILIES, files};
+use crate::families::{FAMILIES, appended, files};
 use serde_json::{Map, Value as J, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -50,26 +50,42 @@ impl Raw {
     fn size(&self, all: &BTreeSet<String>) -> usize {
         all.iter().filter_map(|k| Some(self.data(k)?.1.len() + 80)).sum()
     }
-    fn write(&self, all: &BTreeSet<String>, path: &Path) -> Result<(), String> {
-        let mut header = Map::new();
-        let mut data = Vec::new();
+}
+
+/// Everything kept of one family: the files' JSON by name, their tensors by `NAME/KEY`.
+#[derive(Default)]
+struct Pack {
+    files: Map<String, J>,
+    header: Map<String, J>,
+    data: Vec<u8>,
+}
+impl Pack {
+    fn add(&mut self, raw: &Raw, name: &str, all: &BTreeSet<String>) -> Result<(), String> {
         for k in all {
-            let (e, b) = self.data(k).ok_or_else(|| format!("no tensor {k}"))?;
-            let from = data.len();
-            data.extend_from_slice(b);
-            header.insert(
-                k.clone(),
-                json!({"dtype": e["dtype"], "shape": e["shape"], "data_offsets": [from, data.len()]}),
+            let (e, b) = raw.data(k).ok_or_else(|| format!("no tensor {k}"))?;
+            let from = self.data.len();
+            self.data.extend_from_slice(b);
+            let offsets = [from, self.data.len()];
+            self.header.insert(
+                format!("{name}/{k}"),
+                json!({"dtype": e["dtype"], "shape": e["shape"], "data_offsets": offsets}),
             );
         }
-        let mut text = J::Object(header).to_string();
+        Ok(())
+    }
+    fn write(self, base: &Path) -> Result<(), String> {
+        let failed = |e: std::io::Error| format!("{}: {e}", base.display());
+        // one file per line, so that changes show as such
+        let lines: Vec<String> = self.files.iter().map(|(k, v)| format!("{}: {v}", json!(k))).collect();
+        std::fs::write(appended(base, "json"), format!("{{\n{}\n}}\n", lines.join(",\n"))).map_err(failed)?;
+        let mut text = J::Object(self.header).to_string();
         while text.len() % 8 != 0 {
             text.push(' ');
         }
         let mut out = (text.len() as u64).to_le_bytes().to_vec();
         out.extend_from_slice(text.as_bytes());
-        out.extend_from_slice(&data);
-        std::fs::write(path, out).map_err(|e| format!("{}: {e}", path.display()))
+        out.extend_from_slice(&self.data);
+        std::fs::write(appended(base, "safetensors"), out).map_err(failed)
     }
 }
 
@@ -79,6 +95,7 @@ impl Raw {
 /// When the set cannot be read or the copy not written.
 pub fn write(dir: &Path, out: &Path, seed: i64) -> Result<(), String> {
     let mut counts = Map::new();
+    let mut packs: BTreeMap<String, Pack> = BTreeMap::new();
     let mut left: BTreeMap<&str, usize> = SHARES.iter().map(|s| (s.0, s.3)).collect();
     for name in files(dir)? {
         let family = name.split('/').next().unwrap_or("");
@@ -120,14 +137,17 @@ pub fn write(dir: &Path, out: &Path, seed: i64) -> Result<(), String> {
         } else {
             json["cases"] = J::Array(kept);
         }
-        std::fs::create_dir_all(out.join(family)).map_err(|e| e.to_string())?;
-        std::fs::write(out.join(format!("{name}.json")), json.to_string() + "\n")
-            .map_err(|e| e.to_string())?;
+        let pack = packs.entry(family.to_string()).or_default();
         if let Some(r) = raw.filter(|_| !used.is_empty()) {
-            r.write(&used, &out.join(format!("{name}.safetensors")))?;
+            pack.add(&r, &name, &used)?;
         }
+        pack.files.insert(name.clone(), json);
         let c = counts.entry(family).or_insert(json!(0));
         *c = json!(c.as_u64().unwrap_or(0) + n as u64);
+    }
+    std::fs::create_dir_all(out).map_err(|e| e.to_string())?;
+    for (family, pack) in packs {
+        pack.write(&out.join(family))?;
     }
     let manifest = json!({"seed": seed, "sample": true, "families": FAMILIES, "cases": counts});
     std::fs::write(out.join("manifest.json"), manifest.to_string() + "\n").map_err(|e| e.to_string())

@@ -3,6 +3,7 @@
 use flambeau_core::{DType, Device, Tensor};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// One tensor of the file.
 #[derive(Clone, Debug)]
@@ -16,8 +17,13 @@ pub struct Entry {
 }
 
 /// All tensors of a file.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Store {
+    content: Arc<Content>,
+    prefix: String,
+}
+#[derive(Default)]
+struct Content {
     bytes: Vec<u8>,
     entries: HashMap<String, Entry>,
 }
@@ -85,15 +91,23 @@ impl Store {
             }
             entries.insert(name, Entry { dtype, shape, from, to });
         }
-        Ok(Store { bytes, entries })
+        Ok(Store { content: Arc::new(Content { bytes, entries }), prefix: String::new() })
+    }
+    /// The same tensors by the part of their names after a prefix.
+    pub fn within(&self, prefix: &str) -> Store {
+        Store { content: self.content.clone(), prefix: format!("{}{prefix}", self.prefix) }
     }
     /// Type, sizes and bytes of a tensor.
     ///
     /// # Errors
     /// When there is none of that name.
     pub fn get(&self, key: &str) -> Result<(&Entry, &[u8]), String> {
-        let e = self.entries.get(key).ok_or_else(|| format!("no tensor {key} in the file"))?;
-        Ok((e, &self.bytes[e.from..e.to]))
+        let c = &*self.content;
+        let e = c
+            .entries
+            .get(&format!("{}{key}", self.prefix))
+            .ok_or_else(|| format!("no tensor {key} in the file"))?;
+        Ok((e, &c.bytes[e.from..e.to]))
     }
 }
 

@@ -277,3 +277,13 @@ pub fn literal_dtype(d: DType) -> DType {
         _ => DType::I64,
     }
 }
+
+impl Tensor {
+    /// Fills the tensor with ones of probability `p`, zeros else, from the default generator.
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.bernoulli_")]
+    pub fn bernoulli_(&self, p: f64) -> &Self {
+        expect(ops::bernoulli_float_(self, p, None));
+        self
+    }
+}

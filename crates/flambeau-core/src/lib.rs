@@ -21,15 +21,18 @@ pub mod dispatch;
 pub mod dispatch_util;
 pub mod ergonomic;
 pub mod error;
+pub mod functions_ext;
 pub mod generator;
 pub mod geometry;
 pub mod grad;
 #[allow(unsafe_code)]
 pub mod graph;
+pub mod indexing;
 #[allow(unsafe_code)]
 pub mod iter;
 pub mod layout;
 pub mod library;
+pub mod literal;
 pub mod out;
 pub mod planned;
 pub mod print;
@@ -53,6 +56,7 @@ pub use flambeau_cpu::{B8, DType, Element, with_dtype};
 pub use generated::functions;
 pub use generator::Generator;
 pub use grad::BackwardOptions;
+pub use indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use layout::{Layout, MemoryFormat};
 pub use scalar::Scalar;
 pub use tensor::Tensor;

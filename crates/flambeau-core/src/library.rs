@@ -36,7 +36,12 @@ enum Target {
     Native(NativeFn),
     /// Another function with the first two arguments swapped (`__rsub__`).
     Swapped(Arc<Function>),
+    /// Another function whose arguments are put in order first: what Python parses by hand.
+    Adapted(Adapt, Arc<Function>),
 }
+
+/// Puts arguments in order.
+type Adapt = fn(&[Value], &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)>;
 
 /// What is known by name.
 #[derive(Default)]
@@ -62,10 +67,10 @@ fn index() -> Arc<Index> {
     let crates = registry::crates();
     let dynamic = DYNAMIC.read().unwrap_or_else(|e| e.into_inner()).clone();
     let stamp = (crates.len(), dynamic.len(), NATIVE.read().unwrap_or_else(|e| e.into_inner()).len());
-    if let Some(i) = &*INDEX.read().unwrap_or_else(|e| e.into_inner()) {
-        if i.stamp == stamp {
-            return i.clone();
-        }
+    if let Some(i) = &*INDEX.read().unwrap_or_else(|e| e.into_inner())
+        && i.stamp == stamp
+    {
+        return i.clone();
     }
     let ops = crates.iter().flat_map(|c| c.ops.iter().copied()).chain(dynamic);
     let built = Arc::new(build(ops, stamp));
@@ -198,6 +203,10 @@ impl Function {
     pub fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         match &self.target {
             Target::Native(f) => f(args, kwargs),
+            Target::Adapted(adapt, f) => {
+                let (args, kwargs) = adapt(args, kwargs)?;
+                f.call(&args, &kwargs)
+            }
             Target::Swapped(f) => {
                 let [a, b, rest @ ..] = args else {
                     return Err(Error::type_(format!(
@@ -205,6 +214,13 @@ impl Function {
                         args.len().saturating_sub(1)
                     )));
                 };
+                if !matches!(a, Value::Tensor(_)) {
+                    return Err(Error::type_(format!(
+                        "descriptor '{}' for 'torch._C.TensorBase' objects doesn't apply to a '{}' object",
+                        short_name(&self.path),
+                        a.type_name()
+                    )));
+                }
                 // an operator's right-hand form: a number on the left counts as a tensor
                 let left = match b.as_scalar() {
                     Some(s) => Value::Tensor(crate::ergonomic::wrapped_number(s)?),
@@ -231,10 +247,10 @@ impl Function {
         let given = args.len().saturating_sub(skip) + kwargs.len();
         let plausible: Vec<&Signature> =
             all.iter().filter(|s| (s.min_args()..=s.max_args()).contains(&given)).collect();
-        if let [s] = plausible[..] {
-            if let Err(Some(e)) = bind::bind(&name, s, args, kwargs, true) {
-                return Err(e);
-            }
+        if let [s] = plausible[..]
+            && let Err(Some(e)) = bind::bind(&name, s, args, kwargs, true)
+        {
+            return Err(e);
         }
         Err(bind::invalid_combination(&name, &all.iter().collect::<Vec<_>>(), args, kwargs))
     }
@@ -250,7 +266,7 @@ impl Function {
                 }
                 v
             }
-            Target::Swapped(f) => f.operators(),
+            Target::Swapped(f) | Target::Adapted(_, f) => f.operators(),
             Target::Native(_) => Vec::new(),
         }
     }
@@ -262,7 +278,7 @@ impl Function {
     pub fn signatures(&self) -> Vec<String> {
         match &self.target {
             Target::Overloads(all) => all.iter().map(Signature::text).collect(),
-            Target::Swapped(f) => f.signatures(),
+            Target::Swapped(f) | Target::Adapted(_, f) => f.signatures(),
             Target::Native(_) => Vec::new(),
         }
     }

@@ -15,6 +15,7 @@
 //! | [`real`] | the numbers that formulas compute with |
 //! | [`vmath`] | vector math |
 //! | [`cast`] | conversions between dtypes |
+//! | [`transpose`] | copies between row- and column-major |
 //! | [`rng`] | the random generator and everything that draws from it |
 //! | [`matmul`] | matrix products, batched, strided; dot |
 //! | [`conv`] | convolutions and their gradients |
@@ -45,6 +46,7 @@ pub mod scan;
 mod scratch;
 pub mod softmax;
 pub mod sort;
+pub mod transpose;
 pub mod vmath;
 
 pub use any::{Any, AnyMut};

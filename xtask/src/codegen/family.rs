@@ -93,19 +93,17 @@ pub fn python_names(form: &Form) -> Vec<String> {
     let row = form.row;
     let all = row.python.iter().chain(&row.alias);
     let full = |p: &str| if p.starts_with("Tensor.") { format!("torch.{p}") } else { p.to_string() };
-    let writes = |d: &str| d.starts_with("__i") && !["__invert__", "__int__", "__index__"].contains(&d);
-    let dunder =
-        |w: bool| row.dunder.iter().filter(move |d| writes(d) == w).map(|d| format!("torch.Tensor.{d}"));
     let all: Vec<&String> = all.collect();
     let own = all.iter().filter(|p| row.names_inplace(p)).map(|p| full(p));
     let plain = all.iter().filter(|p| !row.names_inplace(p));
     match form.mode {
-        Mode::Plain => plain.map(|p| full(p)).chain(dunder(row.schema.mutates())).collect(),
+        Mode::Plain => plain.map(|p| full(p)).collect(),
         Mode::Inplace => {
             let methods = plain.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_"));
-            methods.chain(own).chain(dunder(true)).collect()
+            methods.chain(own).collect()
         }
         Mode::Out => plain.filter(|p| !p.starts_with("Tensor.")).map(|p| full(p)).collect(),
+    }
     }
 }
 

@@ -1,8 +1,17 @@
 //! Backward formulas of core's operators that are longer than a line, by family.
 
+pub mod blas;
 pub mod copy;
 pub mod creation;
+pub mod einsum;
+pub mod indexing;
+pub mod joining;
 pub mod pointwise;
+pub mod random;
 pub mod reduction;
+pub mod scan;
+pub mod softmax;
+pub mod sorting;
+pub mod special;
 pub mod unary;
 pub mod views;

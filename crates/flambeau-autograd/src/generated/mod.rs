@@ -2,21 +2,37 @@
 
 //! Derivatives of the core's operators.
 
+pub mod blas;
 pub mod comparison;
 pub mod copy;
 pub mod creation;
+pub mod indexing;
+pub mod joining;
 pub mod pointwise;
+pub mod random;
 pub mod reduction;
+pub mod scan;
+pub mod softmax;
+pub mod sorting;
+pub mod special_ops;
 pub mod unary;
 pub mod views;
 
 /// Fills the autograd slots.
 pub fn fill() {
+    blas::fill();
     comparison::fill();
     copy::fill();
     creation::fill();
+    indexing::fill();
+    joining::fill();
     pointwise::fill();
+    random::fill();
     reduction::fill();
+    scan::fill();
+    softmax::fill();
+    sorting::fill();
+    special_ops::fill();
     unary::fill();
     views::fill();
 }

@@ -103,6 +103,10 @@ pub fn fill() {
     o::LOGADDEXP2_OUT.register(Key::Autograd, logaddexp2_out_autograd);
     o::XLOGY.register(Key::Autograd, xlogy_autograd);
     o::XLOGY_.register(Key::Autograd, xlogy_inplace_autograd);
+    o::GCD_.register(Key::Autograd, gcd_inplace_autograd);
+    o::GCD_OUT.register(Key::Autograd, gcd_out_autograd);
+    o::LCM_.register(Key::Autograd, lcm_inplace_autograd);
+    o::LCM_OUT.register(Key::Autograd, lcm_out_autograd);
     o::SOFTPLUS.register(Key::Autograd, softplus_autograd);
     o::SOFTPLUS_OUT.register(Key::Autograd, softplus_out_autograd);
 }
@@ -2552,6 +2556,36 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 
+fn gcd_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    if rec {
+        rt::check_inplace(self_)?;
+    }
+    rt::below(|| ops::gcd_(self_, other))?;
+    if rec {
+        rt::rebase_none(self_, "gcd_")?;
+    }
+    Ok(())
+}
+fn gcd_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("gcd", &[self_, other], &[&*out])?;
+    rt::below(|| ops::gcd_out(self_, other, out))
+}
+fn lcm_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_, other]);
+    if rec {
+        rt::check_inplace(self_)?;
+    }
+    rt::below(|| ops::lcm_(self_, other))?;
+    if rec {
+        rt::rebase_none(self_, "lcm_")?;
+    }
+    Ok(())
+}
+fn lcm_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("lcm", &[self_, other], &[&*out])?;
+    rt::below(|| ops::lcm_out(self_, other, out))
+}
 /// Node of `softplus`.
 pub struct SoftplusBackward {
     beta: Scalar,

@@ -19,9 +19,52 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 pub fn fill() {
     o::SUM.register(Key::Autograd, sum_autograd);
     o::SUM_OUT.register(Key::Autograd, sum_out_autograd);
+    o::NANSUM.register(Key::Autograd, nansum_autograd);
+    o::NANSUM_OUT.register(Key::Autograd, nansum_out_autograd);
+    o::PROD.register(Key::Autograd, prod_autograd);
+    o::PROD_OUT.register(Key::Autograd, prod_out_autograd);
+    o::PROD_DIM.register(Key::Autograd, prod_dim_autograd);
+    o::PROD_DIM_OUT.register(Key::Autograd, prod_dim_out_autograd);
+    o::MEAN.register(Key::Autograd, mean_autograd);
+    o::MEAN_OUT.register(Key::Autograd, mean_out_autograd);
+    o::VAR.register(Key::Autograd, var_autograd);
+    o::VAR_OUT.register(Key::Autograd, var_out_autograd);
+    o::STD.register(Key::Autograd, std_autograd);
+    o::STD_OUT.register(Key::Autograd, std_out_autograd);
+    o::MAX.register(Key::Autograd, max_autograd);
+    o::MAX_OUT.register(Key::Autograd, max_out_autograd);
     o::MAX_DIM.register(Key::Autograd, max_dim_autograd);
     o::MAX_DIM_OUT.register(Key::Autograd, max_dim_out_autograd);
+    o::AMAX.register(Key::Autograd, amax_autograd);
+    o::AMAX_OUT.register(Key::Autograd, amax_out_autograd);
     o::ARGMAX_OUT.register(Key::Autograd, argmax_out_autograd);
+    o::MIN.register(Key::Autograd, min_autograd);
+    o::MIN_OUT.register(Key::Autograd, min_out_autograd);
+    o::MIN_DIM.register(Key::Autograd, min_dim_autograd);
+    o::MIN_DIM_OUT.register(Key::Autograd, min_dim_out_autograd);
+    o::AMIN.register(Key::Autograd, amin_autograd);
+    o::AMIN_OUT.register(Key::Autograd, amin_out_autograd);
+    o::ARGMIN_OUT.register(Key::Autograd, argmin_out_autograd);
+    o::AMINMAX.register(Key::Autograd, aminmax_autograd);
+    o::AMINMAX_OUT.register(Key::Autograd, aminmax_out_autograd);
+    o::ALL_OUT.register(Key::Autograd, all_out_autograd);
+    o::ALL_DIM_OUT.register(Key::Autograd, all_dim_out_autograd);
+    o::ALL_DIMS_OUT.register(Key::Autograd, all_dims_out_autograd);
+    o::ANY_OUT.register(Key::Autograd, any_out_autograd);
+    o::ANY_DIM_OUT.register(Key::Autograd, any_dim_out_autograd);
+    o::ANY_DIMS_OUT.register(Key::Autograd, any_dims_out_autograd);
+    o::MEDIAN_DIM.register(Key::Autograd, median_dim_autograd);
+    o::MEDIAN_DIM_OUT.register(Key::Autograd, median_dim_out_autograd);
+    o::NANMEDIAN_DIM.register(Key::Autograd, nanmedian_dim_autograd);
+    o::NANMEDIAN_DIM_OUT.register(Key::Autograd, nanmedian_dim_out_autograd);
+    o::MODE.register(Key::Autograd, mode_autograd);
+    o::MODE_OUT.register(Key::Autograd, mode_out_autograd);
+    o::KTHVALUE.register(Key::Autograd, kthvalue_autograd);
+    o::KTHVALUE_OUT.register(Key::Autograd, kthvalue_out_autograd);
+    o::LINALG_VECTOR_NORM.register(Key::Autograd, linalg_vector_norm_autograd);
+    o::LINALG_VECTOR_NORM_OUT.register(Key::Autograd, linalg_vector_norm_out_autograd);
+    o::LOGSUMEXP.register(Key::Autograd, logsumexp_autograd);
+    o::LOGSUMEXP_OUT.register(Key::Autograd, logsumexp_out_autograd);
 }
 
 /// Node of `sum.dim_IntList`.
@@ -73,6 +116,338 @@ fn sum_out_autograd(
     rt::check_out("sum", &[self_], &[&*out])?;
     rt::below(|| ops::sum_out(self_, dim, keepdim, dtype, out))
 }
+/// Node of `nansum`.
+pub struct NansumBackward {
+    dim: Option<Vec<i64>>,
+    keepdim: bool,
+    self_: Saved,
+}
+impl Backward for NansumBackward {
+    const NAME: &'static str = "NansumBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim.as_deref();
+        let keepdim = self.keepdim;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(nansum_backward(grad, self_, dim, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn nansum_autograd(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::nansum(self_, dim, keepdim, dtype))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = NansumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("nansum"));
+    }
+    Ok(out)
+}
+
+fn nansum_out_autograd(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("nansum", &[self_], &[&*out])?;
+    rt::below(|| ops::nansum_out(self_, dim, keepdim, dtype, out))
+}
+/// Node of `prod`.
+pub struct ProdBackward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for ProdBackward {
+    const NAME: &'static str = "ProdBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(prod_backward(grad, self_, &result)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::prod(self_, dtype))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = ProdBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("prod"));
+    }
+    Ok(out)
+}
+
+fn prod_out_autograd(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    rt::check_out("prod", &[self_], &[&*out])?;
+    rt::below(|| ops::prod_out(self_, dtype, out))
+}
+/// Node of `prod.dim_int`.
+pub struct ProdDimBackward {
+    dim: i64,
+    keepdim: bool,
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for ProdDimBackward {
+    const NAME: &'static str = "ProdDimBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim;
+        let keepdim = self.keepdim;
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(prod_dim_backward(grad, self_, &result, dim, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn prod_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::prod_dim(self_, dim, keepdim, dtype))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body =
+            ProdDimBackward { dim, keepdim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("prod"));
+    }
+    Ok(out)
+}
+
+fn prod_dim_out_autograd(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("prod", &[self_], &[&*out])?;
+    rt::below(|| ops::prod_dim_out(self_, dim, keepdim, dtype, out))
+}
+/// Node of `mean.dim`.
+pub struct MeanBackward {
+    dim: Option<Vec<i64>>,
+    keepdim: bool,
+    self_sizes: SizeVec,
+}
+impl Backward for MeanBackward {
+    const NAME: &'static str = "MeanBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim.as_deref();
+        let keepdim = self.keepdim;
+        let self_sizes = &self.self_sizes[..];
+        let g0 = Some(mean_backward(grad, self_sizes, dim, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+}
+fn mean_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = MeanBackward {
+            dim: dim.map(|v| v.to_vec()),
+            keepdim,
+            self_sizes: SizeVec::from_slice(self_.sizes()),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t = rt::tangent_or_zeros(self_)?;
+            ops::mean(&self_t, dim, keepdim, dtype).map(Some)
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn mean_out_autograd(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("mean", &[self_], &[&*out])?;
+    rt::below(|| ops::mean_out(self_, dim, keepdim, dtype, out))
+}
+/// Node of `var.correction`.
+pub struct VarBackward {
+    correction: Option<Scalar>,
+    dim: Option<Vec<i64>>,
+    keepdim: bool,
+    self_: Saved,
+}
+impl Backward for VarBackward {
+    const NAME: &'static str = "VarBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let correction = self.correction;
+        let dim = self.dim.as_deref();
+        let keepdim = self.keepdim;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(var_backward(grad, self_, dim, correction, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn var_autograd(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::var(self_, dim, correction, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body =
+            VarBackward { correction, dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("var"));
+    }
+    Ok(out)
+}
+
+fn var_out_autograd(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("var", &[self_], &[&*out])?;
+    rt::below(|| ops::var_out(self_, dim, correction, keepdim, out))
+}
+/// Node of `std.correction`.
+pub struct StdBackward {
+    correction: Option<Scalar>,
+    dim: Option<Vec<i64>>,
+    keepdim: bool,
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for StdBackward {
+    const NAME: &'static str = "StdBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let correction = self.correction;
+        let dim = self.dim.as_deref();
+        let keepdim = self.keepdim;
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(std_backward(grad, self_, &result, dim, correction, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn std_autograd(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::std(self_, dim, correction, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = StdBackward {
+            correction,
+            dim: dim.map(|v| v.to_vec()),
+            keepdim,
+            result: Saved::output(&out, 0),
+            self_: Saved::input(self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("std"));
+    }
+    Ok(out)
+}
+
+fn std_out_autograd(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("std", &[self_], &[&*out])?;
+    rt::below(|| ops::std_out(self_, dim, correction, keepdim, out))
+}
+/// Node of `max`.
+pub struct MaxBackward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for MaxBackward {
+    const NAME: &'static str = "MaxBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(evenly_distribute(grad, self_, &result)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn max_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::max(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = MaxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("max"));
+    }
+    Ok(out)
+}
+
+fn max_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("max", &[self_], &[&*out])?;
+    rt::below(|| ops::max_out(self_, out))
+}
 /// Node of `max.dim`.
 pub struct MaxDimBackward {
     dim: i64,
@@ -88,7 +463,7 @@ impl Backward for MaxDimBackward {
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
         let result1 = &self.result1.unpack(cx, "result1")?;
-        let g0 = Some(value_selecting_backward(grad, dim, result1, self_sizes, keepdim)?);
+        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
         Ok(Grads::from_iter([g0]))
     }
     fn release(&self) {
@@ -109,7 +484,13 @@ fn max_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, 
         rt::record(&out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("max"));
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let result1 = &out1;
+            ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
+        })?;
+        rt::set_tangent(&out0, t)?;
     }
     Ok((out0, out1))
 }
@@ -124,7 +505,613 @@ fn max_dim_out_autograd(
     rt::check_out("max", &[self_], &[&*out0, &*out1])?;
     rt::below(|| ops::max_dim_out(self_, dim, keepdim, out0, out1))
 }
+/// Node of `amax`.
+pub struct AmaxBackward {
+    dim: Vec<i64>,
+    keepdim: bool,
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for AmaxBackward {
+    const NAME: &'static str = "AmaxBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = &self.dim[..];
+        let keepdim = self.keepdim;
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(scale_grad_by_count(grad, self_, &result, dim, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::amax(self_, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = AmaxBackward {
+            dim: dim.to_vec(),
+            keepdim,
+            result: Saved::output(&out, 0),
+            self_: Saved::input(self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("amax"));
+    }
+    Ok(out)
+}
+
+fn amax_out_autograd(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("amax", &[self_], &[&*out])?;
+    rt::below(|| ops::amax_out(self_, dim, keepdim, out))
+}
 fn argmax_out_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     rt::check_out("argmax", &[self_], &[&*out])?;
     rt::below(|| ops::argmax_out(self_, dim, keepdim, out))
+}
+/// Node of `min`.
+pub struct MinBackward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for MinBackward {
+    const NAME: &'static str = "MinBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(evenly_distribute(grad, self_, &result)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn min_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::min(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = MinBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("min"));
+    }
+    Ok(out)
+}
+
+fn min_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("min", &[self_], &[&*out])?;
+    rt::below(|| ops::min_out(self_, out))
+}
+/// Node of `min.dim`.
+pub struct MinDimBackward {
+    dim: i64,
+    keepdim: bool,
+    result1: Saved,
+    self_sizes: SizeVec,
+}
+impl Backward for MinDimBackward {
+    const NAME: &'static str = "MinDimBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim;
+        let keepdim = self.keepdim;
+        let self_sizes = &self.self_sizes[..];
+        let result1 = &self.result1.unpack(cx, "result1")?;
+        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result1.release();
+    }
+}
+fn min_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (out0, out1) = rt::below(|| ops::min_dim(self_, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = MinDimBackward {
+            dim,
+            keepdim,
+            result1: Saved::input(&out1),
+            self_sizes: SizeVec::from_slice(self_.sizes()),
+        };
+        rt::record(&out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let result1 = &out1;
+            ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
+        })?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1))
+}
+
+fn min_dim_out_autograd(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("min", &[self_], &[&*out0, &*out1])?;
+    rt::below(|| ops::min_dim_out(self_, dim, keepdim, out0, out1))
+}
+/// Node of `amin`.
+pub struct AminBackward {
+    dim: Vec<i64>,
+    keepdim: bool,
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for AminBackward {
+    const NAME: &'static str = "AminBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = &self.dim[..];
+        let keepdim = self.keepdim;
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(scale_grad_by_count(grad, self_, &result, dim, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::amin(self_, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = AminBackward {
+            dim: dim.to_vec(),
+            keepdim,
+            result: Saved::output(&out, 0),
+            self_: Saved::input(self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("amin"));
+    }
+    Ok(out)
+}
+
+fn amin_out_autograd(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("amin", &[self_], &[&*out])?;
+    rt::below(|| ops::amin_out(self_, dim, keepdim, out))
+}
+fn argmin_out_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("argmin", &[self_], &[&*out])?;
+    rt::below(|| ops::argmin_out(self_, dim, keepdim, out))
+}
+/// Node of `aminmax`.
+pub struct AminmaxBackward {
+    dim: Option<i64>,
+    keepdim: bool,
+    result0: Saved,
+    result1: Saved,
+    self_: Saved,
+}
+impl Backward for AminmaxBackward {
+    const NAME: &'static str = "AminmaxBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let dim = self.dim;
+        let keepdim = self.keepdim;
+        let result0 = &self.result0.unpack(cx, "result0")?;
+        let result1 = &self.result1.unpack(cx, "result1")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(aminmax_backward(grads, self_, &result0, &result1, dim, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result0.release();
+        self.result1.release();
+        self.self_.release();
+    }
+}
+fn aminmax_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (out0, out1) = rt::below(|| ops::aminmax(self_, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = AminmaxBackward {
+            dim,
+            keepdim,
+            result0: Saved::output(&out0, 0),
+            result1: Saved::output(&out1, 1),
+            self_: Saved::input(self_),
+        };
+        rt::record_multi(&[&out0, &out1], edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("aminmax"));
+    }
+    Ok((out0, out1))
+}
+
+fn aminmax_out_autograd(
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("aminmax", &[self_], &[&*out0, &*out1])?;
+    rt::below(|| ops::aminmax_out(self_, dim, keepdim, out0, out1))
+}
+fn all_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("all", &[self_], &[&*out])?;
+    rt::below(|| ops::all_out(self_, out))
+}
+fn all_dim_out_autograd(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("all", &[self_], &[&*out])?;
+    rt::below(|| ops::all_dim_out(self_, dim, keepdim, out))
+}
+fn all_dims_out_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("all", &[self_], &[&*out])?;
+    rt::below(|| ops::all_dims_out(self_, dim, keepdim, out))
+}
+fn any_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("any", &[self_], &[&*out])?;
+    rt::below(|| ops::any_out(self_, out))
+}
+fn any_dim_out_autograd(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("any", &[self_], &[&*out])?;
+    rt::below(|| ops::any_dim_out(self_, dim, keepdim, out))
+}
+fn any_dims_out_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("any", &[self_], &[&*out])?;
+    rt::below(|| ops::any_dims_out(self_, dim, keepdim, out))
+}
+/// Node of `median.dim`.
+pub struct MedianDimBackward {
+    dim: i64,
+    keepdim: bool,
+    result1: Saved,
+    self_sizes: SizeVec,
+}
+impl Backward for MedianDimBackward {
+    const NAME: &'static str = "MedianDimBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim;
+        let keepdim = self.keepdim;
+        let self_sizes = &self.self_sizes[..];
+        let result1 = &self.result1.unpack(cx, "result1")?;
+        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result1.release();
+    }
+}
+fn median_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (out0, out1) = rt::below(|| ops::median_dim(self_, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = MedianDimBackward {
+            dim,
+            keepdim,
+            result1: Saved::input(&out1),
+            self_sizes: SizeVec::from_slice(self_.sizes()),
+        };
+        rt::record(&out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let result1 = &out1;
+            ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
+        })?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1))
+}
+
+fn median_dim_out_autograd(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("median", &[self_], &[&*out0, &*out1])?;
+    rt::below(|| ops::median_dim_out(self_, dim, keepdim, out0, out1))
+}
+/// Node of `nanmedian.dim`.
+pub struct NanmedianDimBackward {
+    dim: i64,
+    keepdim: bool,
+    result1: Saved,
+    self_sizes: SizeVec,
+}
+impl Backward for NanmedianDimBackward {
+    const NAME: &'static str = "NanmedianDimBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim;
+        let keepdim = self.keepdim;
+        let self_sizes = &self.self_sizes[..];
+        let result1 = &self.result1.unpack(cx, "result1")?;
+        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result1.release();
+    }
+}
+fn nanmedian_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (out0, out1) = rt::below(|| ops::nanmedian_dim(self_, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = NanmedianDimBackward {
+            dim,
+            keepdim,
+            result1: Saved::input(&out1),
+            self_sizes: SizeVec::from_slice(self_.sizes()),
+        };
+        rt::record(&out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let result1 = &out1;
+            ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
+        })?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1))
+}
+
+fn nanmedian_dim_out_autograd(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("nanmedian", &[self_], &[&*out0, &*out1])?;
+    rt::below(|| ops::nanmedian_dim_out(self_, dim, keepdim, out0, out1))
+}
+/// Node of `mode`.
+pub struct ModeBackward {
+    dim: i64,
+    keepdim: bool,
+    result1: Saved,
+    self_sizes: SizeVec,
+}
+impl Backward for ModeBackward {
+    const NAME: &'static str = "ModeBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim;
+        let keepdim = self.keepdim;
+        let self_sizes = &self.self_sizes[..];
+        let result1 = &self.result1.unpack(cx, "result1")?;
+        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result1.release();
+    }
+}
+fn mode_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (out0, out1) = rt::below(|| ops::mode(self_, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = ModeBackward {
+            dim,
+            keepdim,
+            result1: Saved::input(&out1),
+            self_sizes: SizeVec::from_slice(self_.sizes()),
+        };
+        rt::record(&out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let result1 = &out1;
+            ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
+        })?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1))
+}
+
+fn mode_out_autograd(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("mode", &[self_], &[&*out0, &*out1])?;
+    rt::below(|| ops::mode_out(self_, dim, keepdim, out0, out1))
+}
+/// Node of `kthvalue`.
+pub struct KthvalueBackward {
+    dim: i64,
+    keepdim: bool,
+    result1: Saved,
+    self_sizes: SizeVec,
+}
+impl Backward for KthvalueBackward {
+    const NAME: &'static str = "KthvalueBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim;
+        let keepdim = self.keepdim;
+        let self_sizes = &self.self_sizes[..];
+        let result1 = &self.result1.unpack(cx, "result1")?;
+        let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result1.release();
+    }
+}
+fn kthvalue_autograd(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (out0, out1) = rt::below(|| ops::kthvalue(self_, k, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = KthvalueBackward {
+            dim,
+            keepdim,
+            result1: Saved::input(&out1),
+            self_sizes: SizeVec::from_slice(self_.sizes()),
+        };
+        rt::record(&out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let result1 = &out1;
+            ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
+        })?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1))
+}
+
+fn kthvalue_out_autograd(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("kthvalue", &[self_], &[&*out0, &*out1])?;
+    rt::below(|| ops::kthvalue_out(self_, k, dim, keepdim, out0, out1))
+}
+/// Node of `linalg_vector_norm`.
+pub struct LinalgVectorNormBackward {
+    dim: Option<Vec<i64>>,
+    keepdim: bool,
+    ord: Scalar,
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for LinalgVectorNormBackward {
+    const NAME: &'static str = "LinalgVectorNormBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim.as_deref();
+        let keepdim = self.keepdim;
+        let ord = self.ord;
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(vector_norm_backward(grad, self_, ord, dim, keepdim, &result)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn linalg_vector_norm_autograd(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = LinalgVectorNormBackward {
+            dim: dim.map(|v| v.to_vec()),
+            keepdim,
+            ord,
+            result: Saved::output(&out, 0),
+            self_: Saved::input(self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("linalg_vector_norm"));
+    }
+    Ok(out)
+}
+
+fn linalg_vector_norm_out_autograd(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("linalg_vector_norm", &[self_], &[&*out])?;
+    rt::below(|| ops::linalg_vector_norm_out(self_, ord, dim, keepdim, dtype, out))
+}
+/// Node of `logsumexp`.
+pub struct LogsumexpBackward {
+    dim: Vec<i64>,
+    keepdim: bool,
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for LogsumexpBackward {
+    const NAME: &'static str = "LogsumexpBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = &self.dim[..];
+        let keepdim = self.keepdim;
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(logsumexp_backward(grad, self_, &result, dim, keepdim)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::logsumexp(self_, dim, keepdim))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = LogsumexpBackward {
+            dim: dim.to_vec(),
+            keepdim,
+            result: Saved::output(&out, 0),
+            self_: Saved::input(self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        return Err(no_forward("logsumexp"));
+    }
+    Ok(out)
+}
+
+fn logsumexp_out_autograd(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    rt::check_out("logsumexp", &[self_], &[&*out])?;
+    rt::below(|| ops::logsumexp_out(self_, dim, keepdim, out))
 }

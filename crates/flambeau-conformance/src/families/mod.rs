@@ -12,8 +12,10 @@ pub mod rng;
 use crate::decode::Stop;
 use crate::store::Store;
 use flambeau_core::{Tensor, Value};
-use serde_json::Value as J;
+use serde_json::{Map, Value as J};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 /// What became of a case.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,15 +62,18 @@ pub struct File {
     pub store: Store,
 }
 impl File {
-    /// Reads both files.
+    /// Reads a file of a set and its tensors.
     ///
     /// # Errors
     /// When one is not well-formed.
     pub fn open(dir: &Path, name: &str) -> Result<File, String> {
-        let path = dir.join(name).with_extension_appended("json");
-        let text = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let json = serde_json::from_slice(&text).map_err(|e| format!("{}: {e}", path.display()))?;
-        let store = Store::open(&dir.join(name).with_extension_appended("safetensors"))?;
+        let family = name.split('/').next().unwrap_or("");
+        if let Some(pack) = pack(dir, family)? {
+            let json = pack.0.get(name).cloned().ok_or_else(|| format!("{name}: not in {family}.json"))?;
+            return Ok(File { name: name.to_string(), json, store: pack.1.within(&format!("{name}/")) });
+        }
+        let json = read_json(&appended(&dir.join(name), "json"))?;
+        let store = Store::open(&appended(&dir.join(name), "safetensors"))?;
         Ok(File { name: name.to_string(), json, store })
     }
     /// The folder: `ops` of `ops/add`.
@@ -94,17 +99,41 @@ impl File {
         }
     }
 }
-trait Appended {
-    /// File names hold dots (`nn.functional.relu`): the extension is appended, not replaced.
-    fn with_extension_appended(&self, ext: &str) -> PathBuf;
+/// File names hold dots (`nn.functional.relu`): the extension is appended, not replaced.
+pub fn appended(path: &Path, ext: &str) -> PathBuf {
+    let mut s = path.as_os_str().to_os_string();
+    s.push(".");
+    s.push(ext);
+    PathBuf::from(s)
 }
-impl Appended for Path {
-    fn with_extension_appended(&self, ext: &str) -> PathBuf {
-        let mut s = self.as_os_str().to_os_string();
-        s.push(".");
-        s.push(ext);
-        PathBuf::from(s)
+/// Reads a JSON file.
+///
+/// # Errors
+/// When it is not there or not JSON.
+pub fn read_json(path: &Path) -> Result<J, String> {
+    let text = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// All files of a family in one: what small copies consist of.
+type Pack = Arc<(Map<String, J>, Store)>;
+
+fn pack(dir: &Path, family: &str) -> Result<Option<Pack>, String> {
+    static PACKS: Mutex<BTreeMap<PathBuf, Option<Pack>>> = Mutex::new(BTreeMap::new());
+    let path = appended(&dir.join(family), "json");
+    let mut all = PACKS.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(p) = all.get(&path) {
+        return Ok(p.clone());
     }
+    let p = match path.exists() {
+        false => None,
+        true => match read_json(&path)? {
+            J::Object(m) => Some(Arc::new((m, Store::open(&appended(&dir.join(family), "safetensors"))?))),
+            _ => return Err(format!("{}: not an object", path.display())),
+        },
+    };
+    all.insert(path, p.clone());
+    Ok(p)
 }
 
 /// The folders of a set, in the order they are reported.
@@ -118,6 +147,10 @@ pub const FAMILIES: [&str; 8] =
 pub fn files(dir: &Path) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
     for family in FAMILIES {
+        if let Some(pack) = pack(dir, family)? {
+            all.extend(pack.0.keys().cloned());
+            continue;
+        }
         let Ok(entries) = std::fs::read_dir(dir.join(family)) else { continue };
         let mut names: Vec<String> = entries
             .filter_map(|e| e.ok()?.file_name().into_string().ok())

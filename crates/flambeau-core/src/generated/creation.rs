@@ -643,3 +643,971 @@ fn zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn zero_inplace_adaptor(self_: &Tensor) -> Result<()> {
     call_fallback(&ZERO__INFO, vec![self_.into_value()]).map(drop)
 }
+
+/// Type of [`EYE`].
+pub type EyeFn = fn(i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `eye`: The identity matrix.
+pub static EYE: Op<EyeFn> = Op::new(
+    &EYE_INFO,
+    &[(Key::Cpu, f::eye), (Key::Cuda, f::eye), (Key::Meta, f::eye), (Key::Private, f::eye)],
+    eye_adaptor,
+);
+static EYE_INFO: OpInfo = OpInfo {
+    name: "eye",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("n", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.eye"],
+    composite: false,
+    boxed: eye_boxed,
+    doc: "The identity matrix.",
+    grad: Differentiability::None,
+};
+fn eye_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::eye(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+}
+fn eye_adaptor(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &EYE_INFO,
+        vec![
+            n.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`EYE_M`].
+pub type EyeMFn = fn(i64, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `eye.m`: Ones on the diagonal of an n by m matrix.
+pub static EYE_M: Op<EyeMFn> = Op::new(
+    &EYE_M_INFO,
+    &[(Key::Cpu, f::eye_m), (Key::Cuda, f::eye_m), (Key::Meta, f::eye_m), (Key::Private, f::eye_m)],
+    eye_m_adaptor,
+);
+static EYE_M_INFO: OpInfo = OpInfo {
+    name: "eye.m",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("n", Ty::Int, D::Required),
+            a("m", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.eye"],
+    composite: false,
+    boxed: eye_m_boxed,
+    doc: "Ones on the diagonal of an n by m matrix.",
+    grad: Differentiability::None,
+};
+fn eye_m_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::eye_m(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values())
+}
+fn eye_m_adaptor(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &EYE_M_INFO,
+        vec![
+            n.into_value(),
+            m.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`ARANGE`].
+pub type ArangeFn = fn(Scalar, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `arange`: Numbers from 0 to `end`, exclusive.
+pub static ARANGE: Op<ArangeFn> = Op::new(
+    &ARANGE_INFO,
+    &[(Key::Cpu, f::arange), (Key::Cuda, f::arange), (Key::Meta, f::arange), (Key::Private, f::arange)],
+    arange_adaptor,
+);
+static ARANGE_INFO: OpInfo = OpInfo {
+    name: "arange",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("end", Ty::Scalar, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.arange"],
+    composite: false,
+    boxed: arange_boxed,
+    doc: "Numbers from 0 to `end`, exclusive.",
+    grad: Differentiability::None,
+};
+fn arange_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::arange(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+}
+fn arange_adaptor(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &ARANGE_INFO,
+        vec![
+            end.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`ARANGE_START`].
+pub type ArangeStartFn =
+    fn(Scalar, Scalar, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `arange.start`: Numbers from `start` to `end`, exclusive.
+pub static ARANGE_START: Op<ArangeStartFn> = Op::new(
+    &ARANGE_START_INFO,
+    &[
+        (Key::Cpu, f::arange_start),
+        (Key::Cuda, f::arange_start),
+        (Key::Meta, f::arange_start),
+        (Key::Private, f::arange_start),
+    ],
+    arange_start_adaptor,
+);
+static ARANGE_START_INFO: OpInfo = OpInfo {
+    name: "arange.start",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.arange"],
+    composite: false,
+    boxed: arange_start_boxed,
+    doc: "Numbers from `start` to `end`, exclusive.",
+    grad: Differentiability::None,
+};
+fn arange_start_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::arange_start(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values())
+}
+fn arange_start_adaptor(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &ARANGE_START_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`ARANGE_STEP`].
+pub type ArangeStepFn =
+    fn(Scalar, Scalar, Scalar, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `arange.start_step`: Numbers from `start` to `end`, exclusive, in steps.
+pub static ARANGE_STEP: Op<ArangeStepFn> = Op::new(
+    &ARANGE_STEP_INFO,
+    &[
+        (Key::Cpu, f::arange_step),
+        (Key::Cuda, f::arange_step),
+        (Key::Meta, f::arange_step),
+        (Key::Private, f::arange_step),
+    ],
+    arange_step_adaptor,
+);
+static ARANGE_STEP_INFO: OpInfo = OpInfo {
+    name: "arange.start_step",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("step", Ty::Scalar, D::Int(1)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.arange"],
+    composite: false,
+    boxed: arange_step_boxed,
+    doc: "Numbers from `start` to `end`, exclusive, in steps.",
+    grad: Differentiability::None,
+};
+fn arange_step_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::arange_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values())
+}
+fn arange_step_adaptor(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &ARANGE_STEP_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            step.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`RANGE_STEP`].
+pub type RangeStepFn =
+    fn(Scalar, Scalar, Scalar, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `range.step`: Numbers from `start` to `end`, inclusive, in steps.
+pub static RANGE_STEP: Op<RangeStepFn> = Op::new(
+    &RANGE_STEP_INFO,
+    &[
+        (Key::Cpu, f::range_step),
+        (Key::Cuda, f::range_step),
+        (Key::Meta, f::range_step),
+        (Key::Private, f::range_step),
+    ],
+    range_step_adaptor,
+);
+static RANGE_STEP_INFO: OpInfo = OpInfo {
+    name: "range.step",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("step", Ty::Scalar, D::Int(1)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.range"],
+    composite: false,
+    boxed: range_step_boxed,
+    doc: "Numbers from `start` to `end`, inclusive, in steps.",
+    grad: Differentiability::None,
+};
+fn range_step_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::range_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values())
+}
+fn range_step_adaptor(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &RANGE_STEP_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            step.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LINSPACE`].
+pub type LinspaceFn =
+    fn(Scalar, Scalar, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `linspace`: `steps` numbers from `start` to `end`, inclusive, evenly spaced.
+pub static LINSPACE: Op<LinspaceFn> = Op::new(
+    &LINSPACE_INFO,
+    &[
+        (Key::Cpu, f::linspace),
+        (Key::Cuda, f::linspace),
+        (Key::Meta, f::linspace),
+        (Key::Private, f::linspace),
+    ],
+    linspace_adaptor,
+);
+static LINSPACE_INFO: OpInfo = OpInfo {
+    name: "linspace",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("steps", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linspace"],
+    composite: false,
+    boxed: linspace_boxed,
+    doc: "`steps` numbers from `start` to `end`, inclusive, evenly spaced.",
+    grad: Differentiability::None,
+};
+fn linspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linspace(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values())
+}
+fn linspace_adaptor(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LINSPACE_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LOGSPACE`].
+pub type LogspaceFn = fn(
+    Scalar,
+    Scalar,
+    i64,
+    f64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+/// `logspace`: `steps` powers of `base`, evenly spaced exponents.
+pub static LOGSPACE: Op<LogspaceFn> = Op::new(
+    &LOGSPACE_INFO,
+    &[
+        (Key::Cpu, f::logspace),
+        (Key::Cuda, f::logspace),
+        (Key::Meta, f::logspace),
+        (Key::Private, f::logspace),
+    ],
+    logspace_adaptor,
+);
+static LOGSPACE_INFO: OpInfo = OpInfo {
+    name: "logspace",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("steps", Ty::Int, D::Required),
+            a("base", Ty::Float, D::Float(10.0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logspace"],
+    composite: false,
+    boxed: logspace_boxed,
+    doc: "`steps` powers of `base`, evenly spaced exponents.",
+    grad: Differentiability::None,
+};
+fn logspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::logspace(
+        arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn logspace_adaptor(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LOGSPACE_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            base.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`NEW_EMPTY`].
+pub type NewEmptyFn =
+    fn(&Tensor, &[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `new_empty`: A new tensor like `torch.empty`, with this tensor's dtype and device.
+pub static NEW_EMPTY: Op<NewEmptyFn> = Op::new(
+    &NEW_EMPTY_INFO,
+    &[
+        (Key::Cpu, f::new_empty),
+        (Key::Cuda, f::new_empty),
+        (Key::Meta, f::new_empty),
+        (Key::Private, f::new_empty),
+    ],
+    new_empty_adaptor,
+);
+static NEW_EMPTY_INFO: OpInfo = OpInfo {
+    name: "new_empty",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.new_empty"],
+    composite: false,
+    boxed: new_empty_boxed,
+    doc: "A new tensor like `torch.empty`, with this tensor's dtype and device.",
+    grad: Differentiability::None,
+};
+fn new_empty_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::new_empty(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn new_empty_adaptor(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &NEW_EMPTY_INFO,
+        vec![
+            self_.into_value(),
+            size.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`NEW_ZEROS`].
+pub type NewZerosFn =
+    fn(&Tensor, &[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `new_zeros`: A new tensor like `torch.zeros`, with this tensor's dtype and device.
+pub static NEW_ZEROS: Op<NewZerosFn> = Op::new(
+    &NEW_ZEROS_INFO,
+    &[
+        (Key::Cpu, f::new_zeros),
+        (Key::Cuda, f::new_zeros),
+        (Key::Meta, f::new_zeros),
+        (Key::Private, f::new_zeros),
+    ],
+    new_zeros_adaptor,
+);
+static NEW_ZEROS_INFO: OpInfo = OpInfo {
+    name: "new_zeros",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.new_zeros"],
+    composite: false,
+    boxed: new_zeros_boxed,
+    doc: "A new tensor like `torch.zeros`, with this tensor's dtype and device.",
+    grad: Differentiability::None,
+};
+fn new_zeros_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::new_zeros(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn new_zeros_adaptor(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &NEW_ZEROS_INFO,
+        vec![
+            self_.into_value(),
+            size.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`NEW_ONES`].
+pub type NewOnesFn =
+    fn(&Tensor, &[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `new_ones`: A new tensor like `torch.ones`, with this tensor's dtype and device.
+pub static NEW_ONES: Op<NewOnesFn> = Op::new(
+    &NEW_ONES_INFO,
+    &[
+        (Key::Cpu, f::new_ones),
+        (Key::Cuda, f::new_ones),
+        (Key::Meta, f::new_ones),
+        (Key::Private, f::new_ones),
+    ],
+    new_ones_adaptor,
+);
+static NEW_ONES_INFO: OpInfo = OpInfo {
+    name: "new_ones",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.new_ones"],
+    composite: false,
+    boxed: new_ones_boxed,
+    doc: "A new tensor like `torch.ones`, with this tensor's dtype and device.",
+    grad: Differentiability::None,
+};
+fn new_ones_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::new_ones(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn new_ones_adaptor(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &NEW_ONES_INFO,
+        vec![
+            self_.into_value(),
+            size.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`NEW_FULL`].
+pub type NewFullFn = fn(
+    &Tensor,
+    &[i64],
+    Scalar,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+/// `new_full`: A new tensor of one number, with this tensor's dtype and device.
+pub static NEW_FULL: Op<NewFullFn> = Op::new(
+    &NEW_FULL_INFO,
+    &[
+        (Key::Cpu, f::new_full),
+        (Key::Cuda, f::new_full),
+        (Key::Meta, f::new_full),
+        (Key::Private, f::new_full),
+    ],
+    new_full_adaptor,
+);
+static NEW_FULL_INFO: OpInfo = OpInfo {
+    name: "new_full",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            a("fill_value", Ty::Scalar, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.new_full"],
+    composite: false,
+    boxed: new_full_boxed,
+    doc: "A new tensor of one number, with this tensor's dtype and device.",
+    grad: Differentiability::None,
+};
+fn new_full_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::new_full(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn new_full_adaptor(
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &NEW_FULL_INFO,
+        vec![
+            self_.into_value(),
+            size.into_value(),
+            fill_value.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`NEW_EMPTY_STRIDED`].
+pub type NewEmptyStridedFn = fn(
+    &Tensor,
+    &[i64],
+    &[i64],
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+/// `new_empty_strided`: A new tensor with undefined content and the given strides.
+pub static NEW_EMPTY_STRIDED: Op<NewEmptyStridedFn> = Op::new(
+    &NEW_EMPTY_STRIDED_INFO,
+    &[
+        (Key::Cpu, f::new_empty_strided),
+        (Key::Cuda, f::new_empty_strided),
+        (Key::Meta, f::new_empty_strided),
+        (Key::Private, f::new_empty_strided),
+    ],
+    new_empty_strided_adaptor,
+);
+static NEW_EMPTY_STRIDED_INFO: OpInfo = OpInfo {
+    name: "new_empty_strided",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            a("stride", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.new_empty_strided"],
+    composite: false,
+    boxed: new_empty_strided_boxed,
+    doc: "A new tensor with undefined content and the given strides.",
+    grad: Differentiability::None,
+};
+fn new_empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::new_empty_strided(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn new_empty_strided_adaptor(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &NEW_EMPTY_STRIDED_INFO,
+        vec![
+            self_.into_value(),
+            size.into_value(),
+            stride.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`TRIL_INDICES`].
+pub type TrilIndicesFn =
+    fn(i64, i64, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `tril_indices`: Coordinates of a triangle.
+pub static TRIL_INDICES: Op<TrilIndicesFn> = Op::new(
+    &TRIL_INDICES_INFO,
+    &[
+        (Key::Cpu, f::tril_indices),
+        (Key::Cuda, f::tril_indices),
+        (Key::Meta, f::tril_indices),
+        (Key::Private, f::tril_indices),
+    ],
+    tril_indices_adaptor,
+);
+static TRIL_INDICES_INFO: OpInfo = OpInfo {
+    name: "tril_indices",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("row", Ty::Int, D::Required),
+            a("col", Ty::Int, D::Required),
+            a("offset", Ty::Int, D::Int(0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.tril_indices"],
+    composite: false,
+    boxed: tril_indices_boxed,
+    doc: "Coordinates of a triangle.",
+    grad: Differentiability::None,
+};
+fn tril_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::tril_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values())
+}
+fn tril_indices_adaptor(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &TRIL_INDICES_INFO,
+        vec![
+            row.into_value(),
+            col.into_value(),
+            offset.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`TRIU_INDICES`].
+pub type TriuIndicesFn =
+    fn(i64, i64, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `triu_indices`: Coordinates of a triangle.
+pub static TRIU_INDICES: Op<TriuIndicesFn> = Op::new(
+    &TRIU_INDICES_INFO,
+    &[
+        (Key::Cpu, f::triu_indices),
+        (Key::Cuda, f::triu_indices),
+        (Key::Meta, f::triu_indices),
+        (Key::Private, f::triu_indices),
+    ],
+    triu_indices_adaptor,
+);
+static TRIU_INDICES_INFO: OpInfo = OpInfo {
+    name: "triu_indices",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("row", Ty::Int, D::Required),
+            a("col", Ty::Int, D::Required),
+            a("offset", Ty::Int, D::Int(0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.triu_indices"],
+    composite: false,
+    boxed: triu_indices_boxed,
+    doc: "Coordinates of a triangle.",
+    grad: Differentiability::None,
+};
+fn triu_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::triu_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values())
+}
+fn triu_indices_adaptor(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &TRIU_INDICES_INFO,
+        vec![
+            row.into_value(),
+            col.into_value(),
+            offset.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}

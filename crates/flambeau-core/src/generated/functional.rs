@@ -5,6 +5,66 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
+/// Logarithm of softmax, without loss of precision.
+#[doc(alias = "torch.nn.functional.log_softmax")]
+#[track_caller]
+pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::log_softmax(input, dim, None))
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nn.functional.log_softmax")]
+#[track_caller]
+pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, None, out));
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, o.dtype, out));
+}
+
+/// Logarithm of softmax, without loss of precision.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
+    expect(ops::log_softmax(input, dim, o.dtype))
+}
+
+/// Exponentials over their sum, along a dimension.
+#[doc(alias = "torch.nn.functional.softmax")]
+#[track_caller]
+pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::softmax(input, dim, None))
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nn.functional.softmax")]
+#[track_caller]
+pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, None, out));
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, o.dtype, out));
+}
+
+/// Exponentials over their sum, along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
+    expect(ops::softmax(input, dim, o.dtype))
+}
+
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]

@@ -103,6 +103,36 @@ pub fn add_with(input: &Tensor, other: impl Operand, o: AddOptions) -> Tensor {
     expect(ops::add(input, &other, o.alpha))
 }
 
+/// `beta self + alpha` times the sum of the batches' products.
+#[doc(alias = "torch.addbmm")]
+#[track_caller]
+pub fn addbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Tensor {
+    expect(ops::addbmm(input, batch1, batch2, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addbmm")]
+#[track_caller]
+pub fn addbmm_out(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out: &mut Tensor) {
+    expect(ops::addbmm_out(input, batch1, batch2, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addbmm_out_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: AddbmmOptions, out: &mut Tensor) {
+    expect(ops::addbmm_out(input, batch1, batch2, o.beta, o.alpha, out));
+}
+
+/// `beta self + alpha` times the sum of the batches' products.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: AddbmmOptions) -> Tensor {
+    expect(ops::addbmm(input, batch1, batch2, o.beta, o.alpha))
+}
+
 /// `self + value * tensor1 / tensor2`.
 #[doc(alias = "torch.addcdiv")]
 #[track_caller]
@@ -175,6 +205,177 @@ pub fn addcmul_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: Addcm
     expect(ops::addcmul(input, tensor1, tensor2, o.value))
 }
 
+/// `beta self + alpha (mat1 @ mat2)`.
+#[doc(alias = "torch.addmm")]
+#[track_caller]
+pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
+    expect(ops::addmm(input, mat1, mat2, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addmm")]
+#[track_caller]
+pub fn addmm_out(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out: &mut Tensor) {
+    expect(ops::addmm_out(input, mat1, mat2, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addmm_out_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions, out: &mut Tensor) {
+    expect(ops::addmm_out(input, mat1, mat2, o.beta, o.alpha, out));
+}
+
+/// `beta self + alpha (mat1 @ mat2)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addmm_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions) -> Tensor {
+    expect(ops::addmm(input, mat1, mat2, o.beta, o.alpha))
+}
+
+/// `beta self + alpha (mat @ vec)`.
+#[doc(alias = "torch.addmv")]
+#[track_caller]
+pub fn addmv(input: &Tensor, mat: &Tensor, vec: &Tensor) -> Tensor {
+    expect(ops::addmv(input, mat, vec, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addmv")]
+#[track_caller]
+pub fn addmv_out(input: &Tensor, mat: &Tensor, vec: &Tensor, out: &mut Tensor) {
+    expect(ops::addmv_out(input, mat, vec, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addmv_out_with(input: &Tensor, mat: &Tensor, vec: &Tensor, o: AddmvOptions, out: &mut Tensor) {
+    expect(ops::addmv_out(input, mat, vec, o.beta, o.alpha, out));
+}
+
+/// `beta self + alpha (mat @ vec)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addmv_with(input: &Tensor, mat: &Tensor, vec: &Tensor, o: AddmvOptions) -> Tensor {
+    expect(ops::addmv(input, mat, vec, o.beta, o.alpha))
+}
+
+/// `beta self + alpha` times the outer product.
+#[doc(alias = "torch.addr")]
+#[track_caller]
+pub fn addr(input: &Tensor, vec1: &Tensor, vec2: &Tensor) -> Tensor {
+    expect(ops::addr(input, vec1, vec2, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addr")]
+#[track_caller]
+pub fn addr_out(input: &Tensor, vec1: &Tensor, vec2: &Tensor, out: &mut Tensor) {
+    expect(ops::addr_out(input, vec1, vec2, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addr_out_with(input: &Tensor, vec1: &Tensor, vec2: &Tensor, o: AddrOptions, out: &mut Tensor) {
+    expect(ops::addr_out(input, vec1, vec2, o.beta, o.alpha, out));
+}
+
+/// `beta self + alpha` times the outer product.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addr_with(input: &Tensor, vec1: &Tensor, vec2: &Tensor, o: AddrOptions) -> Tensor {
+    expect(ops::addr(input, vec1, vec2, o.beta, o.alpha))
+}
+
+/// Conjugate transpose of the last two dimensions.
+#[doc(alias = "torch.adjoint")]
+#[track_caller]
+pub fn adjoint(input: &Tensor) -> Tensor {
+    expect(ops::adjoint(input))
+}
+
+/// Whether all elements are true.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all(input: &Tensor) -> Tensor {
+    expect(ops::all(input))
+}
+
+/// Whether all elements are true, over a dimension.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+    expect(ops::all_dim(input, dim, keepdim))
+}
+
+/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+    expect(ops::all_dim_out(input, dim, keepdim, out));
+}
+
+/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn all_dim_out_with(input: &Tensor, dim: i64, o: AllDimOptions, out: &mut Tensor) {
+    expect(ops::all_dim_out(input, dim, o.keepdim, out));
+}
+
+/// Whether all elements are true, over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn all_dim_with(input: &Tensor, dim: i64, o: AllDimOptions) -> Tensor {
+    expect(ops::all_dim(input, dim, o.keepdim))
+}
+
+/// Whether all elements are true, over dimensions.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_dims(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::all_dims(input, Some(&*dim.into_dims()), keepdim))
+}
+
+/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_dims_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::all_dims_out(input, Some(&*dim.into_dims()), keepdim, out));
+}
+
+/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn all_dims_out_with(input: &Tensor, o: AllDimsOptions, out: &mut Tensor) {
+    expect(ops::all_dims_out(input, o.dim.as_deref(), o.keepdim, out));
+}
+
+/// Whether all elements are true, over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn all_dims_with(input: &Tensor, o: AllDimsOptions) -> Tensor {
+    expect(ops::all_dims(input, o.dim.as_deref(), o.keepdim))
+}
+
+/// Whether all elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+#[track_caller]
+pub fn all_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::all_out(input, out));
+}
+
 /// Whether all elements are close, by `isclose`.
 #[doc(alias = "torch.allclose")]
 #[track_caller]
@@ -190,6 +391,96 @@ pub fn allclose_with(input: &Tensor, other: &Tensor, o: AllcloseOptions) -> bool
     expect(ops::allclose(input, other, o.rtol, o.atol, o.equal_nan))
 }
 
+/// Largest elements over dimensions; the gradient is shared among equal ones.
+#[doc(alias = "torch.amax")]
+#[track_caller]
+pub fn amax(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::amax(input, &dim.into_dims(), keepdim))
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.amax")]
+#[track_caller]
+pub fn amax_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::amax_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn amax_out_with(input: &Tensor, o: AmaxOptions, out: &mut Tensor) {
+    expect(ops::amax_out(input, &o.dim, o.keepdim, out));
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn amax_with(input: &Tensor, o: AmaxOptions) -> Tensor {
+    expect(ops::amax(input, &o.dim, o.keepdim))
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones.
+#[doc(alias = "torch.amin")]
+#[track_caller]
+pub fn amin(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::amin(input, &dim.into_dims(), keepdim))
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.amin")]
+#[track_caller]
+pub fn amin_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::amin_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn amin_out_with(input: &Tensor, o: AminOptions, out: &mut Tensor) {
+    expect(ops::amin_out(input, &o.dim, o.keepdim, out));
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn amin_with(input: &Tensor, o: AminOptions) -> Tensor {
+    expect(ops::amin(input, &o.dim, o.keepdim))
+}
+
+/// Smallest and largest elements.
+#[doc(alias = "torch.aminmax")]
+#[track_caller]
+pub fn aminmax(input: &Tensor) -> AminmaxResult {
+    expect(ops::aminmax(input, None, false)).into()
+}
+
+/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.aminmax")]
+#[track_caller]
+pub fn aminmax_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::aminmax_out(input, None, false, out0, out1));
+}
+
+/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn aminmax_out_with(input: &Tensor, o: AminmaxOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::aminmax_out(input, o.dim, o.keepdim, out0, out1));
+}
+
+/// Smallest and largest elements.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn aminmax_with(input: &Tensor, o: AminmaxOptions) -> AminmaxResult {
+    expect(ops::aminmax(input, o.dim, o.keepdim)).into()
+}
+
 /// Angle of a complex number; for real ones pi where negative, else 0.
 #[doc(alias = "torch.angle")]
 #[track_caller]
@@ -202,6 +493,150 @@ pub fn angle(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn angle_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::angle_out(input, out));
+}
+
+/// Whether any elements are true.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any(input: &Tensor) -> Tensor {
+    expect(ops::any(input))
+}
+
+/// Whether any elements are true, over a dimension.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+    expect(ops::any_dim(input, dim, keepdim))
+}
+
+/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+    expect(ops::any_dim_out(input, dim, keepdim, out));
+}
+
+/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn any_dim_out_with(input: &Tensor, dim: i64, o: AnyDimOptions, out: &mut Tensor) {
+    expect(ops::any_dim_out(input, dim, o.keepdim, out));
+}
+
+/// Whether any elements are true, over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn any_dim_with(input: &Tensor, dim: i64, o: AnyDimOptions) -> Tensor {
+    expect(ops::any_dim(input, dim, o.keepdim))
+}
+
+/// Whether any elements are true, over dimensions.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_dims(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::any_dims(input, Some(&*dim.into_dims()), keepdim))
+}
+
+/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_dims_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::any_dims_out(input, Some(&*dim.into_dims()), keepdim, out));
+}
+
+/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn any_dims_out_with(input: &Tensor, o: AnyDimsOptions, out: &mut Tensor) {
+    expect(ops::any_dims_out(input, o.dim.as_deref(), o.keepdim, out));
+}
+
+/// Whether any elements are true, over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn any_dims_with(input: &Tensor, o: AnyDimsOptions) -> Tensor {
+    expect(ops::any_dims(input, o.dim.as_deref(), o.keepdim))
+}
+
+/// Whether any elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+#[track_caller]
+pub fn any_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::any_out(input, out));
+}
+
+/// Numbers from 0 to `end`, exclusive.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange(end: impl Into<Scalar>) -> Tensor {
+    expect(ops::arange(end.into(), None, None, None, None))
+}
+
+/// Numbers from `start` to `end`, exclusive.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>) -> Tensor {
+    expect(ops::arange_start(start.into(), end.into(), None, None, None, None))
+}
+
+/// Numbers from `start` to `end`, exclusive.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_start_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::arange_start(start.into(), end.into(), o.dtype, o.layout, o.device, None),
+    ))
+}
+
+/// Numbers from `start` to `end`, exclusive, in steps.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
+    expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, None, None))
+}
+
+/// Numbers from `start` to `end`, exclusive, in steps.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_step_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<ArangeStepOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::arange_step(
+            start.into(),
+            end.into(),
+            o.step,
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
+/// Numbers from 0 to `end`, exclusive.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(o.requires_grad, ops::arange(end.into(), o.dtype, o.layout, o.device, None)))
 }
 
 /// Arc cosine.
@@ -270,17 +705,15 @@ pub fn arctan(input: &Tensor) -> Tensor {
 /// Angle of the point (`other`, `self`).
 #[doc(alias = "torch.arctan2")]
 #[track_caller]
-pub fn arctan2(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::atan2(input, &other))
+pub fn arctan2(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::atan2(input, other))
 }
 
 /// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.arctan2")]
 #[track_caller]
-pub fn arctan2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::atan2_out(input, &other, out));
+pub fn arctan2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::atan2_out(input, other, out));
 }
 
 /// Arc tangent. Into `out`, which is resized where its shape differs.
@@ -348,6 +781,102 @@ pub fn argmax_with(input: &Tensor, o: ArgmaxOptions) -> Tensor {
     expect(ops::argmax(input, o.dim, o.keepdim))
 }
 
+/// Index of the smallest element, in the flattened input or over a dimension.
+#[doc(alias = "torch.argmin")]
+#[track_caller]
+pub fn argmin(input: &Tensor) -> Tensor {
+    expect(ops::argmin(input, None, false))
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension.
+#[doc(alias = "torch.argmin")]
+#[track_caller]
+pub fn argmin_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+    expect(ops::argmin(input, Some(dim), keepdim))
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.argmin")]
+#[track_caller]
+pub fn argmin_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+    expect(ops::argmin_out(input, Some(dim), keepdim, out));
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.argmin")]
+#[track_caller]
+pub fn argmin_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::argmin_out(input, None, false, out));
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argmin_out_with(input: &Tensor, o: ArgminOptions, out: &mut Tensor) {
+    expect(ops::argmin_out(input, o.dim, o.keepdim, out));
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argmin_with(input: &Tensor, o: ArgminOptions) -> Tensor {
+    expect(ops::argmin(input, o.dim, o.keepdim))
+}
+
+/// Indices that sort a dimension.
+#[doc(alias = "torch.argsort")]
+#[track_caller]
+pub fn argsort(input: &Tensor, dim: i64, descending: bool) -> Tensor {
+    expect(ops::argsort(input, dim, descending))
+}
+
+/// Indices that sort a dimension; equal elements keep their order.
+#[doc(alias = "torch.argsort")]
+#[track_caller]
+pub fn argsort_stable(input: &Tensor, stable: bool, dim: i64, descending: bool) -> Tensor {
+    expect(ops::argsort_stable(input, stable, dim, descending))
+}
+
+/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.argsort")]
+#[track_caller]
+pub fn argsort_stable_out(input: &Tensor, stable: bool, dim: i64, descending: bool, out: &mut Tensor) {
+    expect(ops::argsort_stable_out(input, stable, dim, descending, out));
+}
+
+/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argsort_stable_out_with(input: &Tensor, stable: bool, o: ArgsortStableOptions, out: &mut Tensor) {
+    expect(ops::argsort_stable_out(input, stable, o.dim, o.descending, out));
+}
+
+/// Indices that sort a dimension; equal elements keep their order.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argsort_stable_with(input: &Tensor, stable: bool, o: ArgsortStableOptions) -> Tensor {
+    expect(ops::argsort_stable(input, stable, o.dim, o.descending))
+}
+
+/// Indices that sort a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn argsort_with(input: &Tensor, o: ArgsortOptions) -> Tensor {
+    expect(ops::argsort(input, o.dim, o.descending))
+}
+
+/// Coordinates of the elements that are not zero, one row each.
+#[doc(alias = "torch.argwhere")]
+#[track_caller]
+pub fn argwhere(input: &Tensor) -> Tensor {
+    expect(ops::argwhere(input))
+}
+
 /// A view with any sizes, strides and offset.
 #[doc(alias = "torch.as_strided")]
 #[track_caller]
@@ -406,17 +935,15 @@ pub fn atan(input: &Tensor) -> Tensor {
 /// Angle of the point (`other`, `self`).
 #[doc(alias = "torch.atan2")]
 #[track_caller]
-pub fn atan2(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::atan2(input, &other))
+pub fn atan2(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::atan2(input, other))
 }
 
 /// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.atan2")]
 #[track_caller]
-pub fn atan2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::atan2_out(input, &other, out));
+pub fn atan2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::atan2_out(input, other, out));
 }
 
 /// Arc tangent. Into `out`, which is resized where its shape differs.
@@ -440,36 +967,172 @@ pub fn atanh_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::atanh_out(input, out));
 }
 
+/// The tensor with at least 1 dimensions.
+#[doc(alias = "torch.atleast_1d")]
+#[track_caller]
+pub fn atleast_1d(input: &Tensor) -> Tensor {
+    expect(ops::atleast_1d(input))
+}
+
+/// The tensor with at least 2 dimensions.
+#[doc(alias = "torch.atleast_2d")]
+#[track_caller]
+pub fn atleast_2d(input: &Tensor) -> Tensor {
+    expect(ops::atleast_2d(input))
+}
+
+/// The tensor with at least 3 dimensions.
+#[doc(alias = "torch.atleast_3d")]
+#[track_caller]
+pub fn atleast_3d(input: &Tensor) -> Tensor {
+    expect(ops::atleast_3d(input))
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches.
+#[doc(alias = "torch.baddbmm")]
+#[track_caller]
+pub fn baddbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Tensor {
+    expect(ops::baddbmm(input, batch1, batch2, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.baddbmm")]
+#[track_caller]
+pub fn baddbmm_out(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out: &mut Tensor) {
+    expect(ops::baddbmm_out(input, batch1, batch2, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn baddbmm_out_with(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    o: BaddbmmOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::baddbmm_out(input, batch1, batch2, o.beta, o.alpha, out));
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn baddbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: BaddbmmOptions) -> Tensor {
+    expect(ops::baddbmm(input, batch1, batch2, o.beta, o.alpha))
+}
+
+/// Ones with the probabilities of the input, zeros else.
+#[doc(alias = "torch.bernoulli")]
+#[track_caller]
+pub fn bernoulli(input: &Tensor) -> Tensor {
+    expect(ops::bernoulli(input, None))
+}
+
+/// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bernoulli")]
+#[track_caller]
+pub fn bernoulli_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::bernoulli_out(input, None, out));
+}
+
+/// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bernoulli_out_with(input: &Tensor, o: BernoulliOptions, out: &mut Tensor) {
+    expect(ops::bernoulli_out(input, o.generator.as_ref(), out));
+}
+
+/// Ones with probability `p`, zeros else, in the input's shape.
+#[doc(alias = "torch.bernoulli")]
+#[track_caller]
+pub fn bernoulli_p(input: &Tensor, p: f64) -> Tensor {
+    expect(ops::bernoulli_p(input, p, None))
+}
+
+/// Ones with probability `p`, zeros else, in the input's shape.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bernoulli_p_with(input: &Tensor, p: f64, o: BernoulliPOptions) -> Tensor {
+    expect(ops::bernoulli_p(input, p, o.generator.as_ref()))
+}
+
+/// Ones with the probabilities of the input, zeros else.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bernoulli_with(input: &Tensor, o: BernoulliOptions) -> Tensor {
+    expect(ops::bernoulli(input, o.generator.as_ref()))
+}
+
+/// Counts (or sums of weights) of each non-negative integer.
+#[doc(alias = "torch.bincount")]
+#[track_caller]
+pub fn bincount(input: &Tensor) -> Tensor {
+    expect(ops::bincount(input, None, 0))
+}
+
+/// Counts (or sums of weights) of each non-negative integer.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bincount_with(input: &Tensor, o: BincountOptions) -> Tensor {
+    expect(ops::bincount(input, o.weights.as_ref(), o.minlength))
+}
+
+/// Numbers of the binomial distribution.
+#[doc(alias = "torch.binomial")]
+#[track_caller]
+pub fn binomial(count: &Tensor, prob: &Tensor) -> Tensor {
+    expect(ops::binomial(count, prob, None))
+}
+
+/// Numbers of the binomial distribution.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn binomial_with(count: &Tensor, prob: &Tensor, o: BinomialOptions) -> Tensor {
+    expect(ops::binomial(count, prob, o.generator.as_ref()))
+}
+
 /// Bits that both have; logical for bools.
 #[doc(alias = "torch.bitwise_and")]
 #[track_caller]
-pub fn bitwise_and(input: &Tensor, other: impl Operand) -> Tensor {
+pub fn bitwise_and(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_and(input, &other))
+    expect(ops::bitwise_and(&input, &other))
 }
 
 /// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_and")]
 #[track_caller]
-pub fn bitwise_and_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+pub fn bitwise_and_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_and_out(input, &other, out));
+    expect(ops::bitwise_and_out(&input, &other, out));
 }
 
 /// Bits shifted to the left by `other`.
 #[doc(alias = "torch.bitwise_left_shift")]
 #[track_caller]
-pub fn bitwise_left_shift(input: &Tensor, other: impl Operand) -> Tensor {
+pub fn bitwise_left_shift(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_left_shift(input, &other))
+    expect(ops::bitwise_left_shift(&input, &other))
 }
 
 /// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_left_shift")]
 #[track_caller]
-pub fn bitwise_left_shift_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+pub fn bitwise_left_shift_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_left_shift_out(input, &other, out));
+    expect(ops::bitwise_left_shift_out(&input, &other, out));
 }
 
 /// All bits flipped; logical for bools.
@@ -489,49 +1152,196 @@ pub fn bitwise_not_out(input: &Tensor, out: &mut Tensor) {
 /// Bits that either has; logical for bools.
 #[doc(alias = "torch.bitwise_or")]
 #[track_caller]
-pub fn bitwise_or(input: &Tensor, other: impl Operand) -> Tensor {
+pub fn bitwise_or(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_or(input, &other))
+    expect(ops::bitwise_or(&input, &other))
 }
 
 /// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_or")]
 #[track_caller]
-pub fn bitwise_or_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+pub fn bitwise_or_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_or_out(input, &other, out));
+    expect(ops::bitwise_or_out(&input, &other, out));
 }
 
 /// Bits shifted to the right by `other`, keeping the sign.
 #[doc(alias = "torch.bitwise_right_shift")]
 #[track_caller]
-pub fn bitwise_right_shift(input: &Tensor, other: impl Operand) -> Tensor {
+pub fn bitwise_right_shift(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_right_shift(input, &other))
+    expect(ops::bitwise_right_shift(&input, &other))
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_right_shift")]
 #[track_caller]
-pub fn bitwise_right_shift_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+pub fn bitwise_right_shift_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_right_shift_out(input, &other, out));
+    expect(ops::bitwise_right_shift_out(&input, &other, out));
 }
 
 /// Bits that exactly one has; logical for bools.
 #[doc(alias = "torch.bitwise_xor")]
 #[track_caller]
-pub fn bitwise_xor(input: &Tensor, other: impl Operand) -> Tensor {
+pub fn bitwise_xor(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_xor(input, &other))
+    expect(ops::bitwise_xor(&input, &other))
 }
 
 /// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_xor")]
 #[track_caller]
-pub fn bitwise_xor_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::bitwise_xor_out(input, &other, out));
+    expect(ops::bitwise_xor_out(&input, &other, out));
+}
+
+/// A matrix with the given blocks on its diagonal.
+#[doc(alias = "torch.block_diag")]
+#[track_caller]
+pub fn block_diag(tensors: &[Tensor]) -> Tensor {
+    expect(ops::block_diag(tensors))
+}
+
+/// Batched matrix product.
+#[doc(alias = "torch.bmm")]
+#[track_caller]
+pub fn bmm(input: &Tensor, mat2: &Tensor) -> Tensor {
+    expect(ops::bmm(input, mat2))
+}
+
+/// Batched matrix product. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bmm")]
+#[track_caller]
+pub fn bmm_out(input: &Tensor, mat2: &Tensor, out: &mut Tensor) {
+    expect(ops::bmm_out(input, mat2, out));
+}
+
+/// All tensors expanded to their common sizes.
+#[doc(alias = "torch.broadcast_tensors")]
+#[track_caller]
+pub fn broadcast_tensors(tensors: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::broadcast_tensors(tensors))
+}
+
+/// Expanded to the given sizes.
+#[doc(alias = "torch.broadcast_to")]
+#[track_caller]
+pub fn broadcast_to(input: &Tensor, size: impl IntoDims) -> Tensor {
+    expect(ops::broadcast_to(input, &size.into_dims()))
+}
+
+/// Index of the bucket that each value falls into.
+#[doc(alias = "torch.bucketize")]
+#[track_caller]
+pub fn bucketize(input: &Tensor, boundaries: &Tensor) -> Tensor {
+    expect(ops::bucketize(input, boundaries, false, false))
+}
+
+/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bucketize")]
+#[track_caller]
+pub fn bucketize_out(input: &Tensor, boundaries: &Tensor, out: &mut Tensor) {
+    expect(ops::bucketize_out(input, boundaries, false, false, out));
+}
+
+/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bucketize_out_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions, out: &mut Tensor) {
+    expect(ops::bucketize_out(input, boundaries, o.out_int32, o.right, out));
+}
+
+/// Index of the bucket that a value falls into.
+#[doc(alias = "torch.bucketize")]
+#[track_caller]
+pub fn bucketize_scalar(self_: impl Into<Scalar>, boundaries: &Tensor) -> Tensor {
+    expect(ops::bucketize_scalar(self_.into(), boundaries, false, false))
+}
+
+/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bucketize")]
+#[track_caller]
+pub fn bucketize_scalar_out(self_: impl Into<Scalar>, boundaries: &Tensor, out: &mut Tensor) {
+    expect(ops::bucketize_scalar_out(self_.into(), boundaries, false, false, out));
+}
+
+/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bucketize_scalar_out_with(
+    self_: impl Into<Scalar>,
+    boundaries: &Tensor,
+    o: BucketizeScalarOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::bucketize_scalar_out(self_.into(), boundaries, o.out_int32, o.right, out));
+}
+
+/// Index of the bucket that a value falls into.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bucketize_scalar_with(
+    self_: impl Into<Scalar>,
+    boundaries: &Tensor,
+    o: BucketizeScalarOptions,
+) -> Tensor {
+    expect(ops::bucketize_scalar(self_.into(), boundaries, o.out_int32, o.right))
+}
+
+/// Index of the bucket that each value falls into.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bucketize_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions) -> Tensor {
+    expect(ops::bucketize(input, boundaries, o.out_int32, o.right))
+}
+
+/// All tuples of elements.
+#[doc(alias = "torch.cartesian_prod")]
+#[track_caller]
+pub fn cartesian_prod(tensors: &[Tensor]) -> Tensor {
+    expect(ops::cartesian_prod(tensors))
+}
+
+/// Joins tensors along a dimension.
+#[doc(alias = "torch.cat")]
+#[track_caller]
+pub fn cat(tensors: &[Tensor], dim: i64) -> Tensor {
+    expect(ops::cat(tensors, dim))
+}
+
+/// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cat")]
+#[track_caller]
+pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
+    expect(ops::cat_out(tensors, dim, out));
+}
+
+/// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
+    expect(ops::cat_out(tensors, o.dim, out));
+}
+
+/// Joins tensors along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cat_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
+    expect(ops::cat(tensors, o.dim))
 }
 
 /// Rounds up.
@@ -546,6 +1356,28 @@ pub fn ceil(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn ceil_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::ceil_out(input, out));
+}
+
+/// Product of several matrices in the cheapest order.
+#[doc(alias = "torch.chain_matmul")]
+#[track_caller]
+pub fn chain_matmul(matrices: &[Tensor]) -> Tensor {
+    expect(ops::chain_matmul(matrices))
+}
+
+/// About equal parts along a dimension.
+#[doc(alias = "torch.chunk")]
+#[track_caller]
+pub fn chunk(input: &Tensor, chunks: i64, dim: i64) -> Vec<Tensor> {
+    expect(ops::chunk(input, chunks, dim))
+}
+
+/// About equal parts along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn chunk_with(input: &Tensor, chunks: i64, o: ChunkOptions) -> Vec<Tensor> {
+    expect(ops::chunk(input, chunks, o.dim))
 }
 
 /// Every element moved into the range from `min` to `max`; a bound may be missing.
@@ -724,6 +1556,20 @@ pub fn clip_with(input: &Tensor, o: ClampOptions) -> Tensor {
     expect(ops::clamp(input, o.min, o.max))
 }
 
+/// Joins vectors and matrices as columns.
+#[doc(alias = "torch.column_stack")]
+#[track_caller]
+pub fn column_stack(tensors: &[Tensor]) -> Tensor {
+    expect(ops::column_stack(tensors))
+}
+
+/// Joins vectors and matrices as columns. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.column_stack")]
+#[track_caller]
+pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) {
+    expect(ops::column_stack_out(tensors, out));
+}
+
 /// A complex tensor of its real and imaginary parts.
 #[doc(alias = "torch.complex")]
 #[track_caller]
@@ -736,6 +1582,66 @@ pub fn complex(real: &Tensor, imag: &Tensor) -> Tensor {
 #[track_caller]
 pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) {
     expect(ops::complex_out(real, imag, out));
+}
+
+/// Joins tensors along a dimension.
+#[doc(alias = "torch.concat")]
+#[track_caller]
+pub fn concat(tensors: &[Tensor], dim: i64) -> Tensor {
+    expect(ops::cat(tensors, dim))
+}
+
+/// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.concat")]
+#[track_caller]
+pub fn concat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
+    expect(ops::cat_out(tensors, dim, out));
+}
+
+/// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn concat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
+    expect(ops::cat_out(tensors, o.dim, out));
+}
+
+/// Joins tensors along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn concat_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
+    expect(ops::cat(tensors, o.dim))
+}
+
+/// Joins tensors along a dimension.
+#[doc(alias = "torch.concatenate")]
+#[track_caller]
+pub fn concatenate(tensors: &[Tensor], dim: i64) -> Tensor {
+    expect(ops::cat(tensors, dim))
+}
+
+/// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.concatenate")]
+#[track_caller]
+pub fn concatenate_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
+    expect(ops::cat_out(tensors, dim, out));
+}
+
+/// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn concatenate_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
+    expect(ops::cat_out(tensors, o.dim, out));
+}
+
+/// Joins tensors along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn concatenate_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
+    expect(ops::cat(tensors, o.dim))
 }
 
 /// The complex conjugate, as a lazy view; a real tensor is itself.
@@ -803,6 +1709,131 @@ pub fn cosh_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::cosh_out(input, out));
 }
 
+/// Number of elements that are not zero, of all or over dimensions.
+#[doc(alias = "torch.count_nonzero")]
+#[track_caller]
+pub fn count_nonzero(input: &Tensor) -> Tensor {
+    expect(ops::count_nonzero(input, None))
+}
+
+/// Number of elements that are not zero, of all or over dimensions.
+#[doc(alias = "torch.count_nonzero")]
+#[track_caller]
+pub fn count_nonzero_dim(input: &Tensor, dim: impl IntoDims) -> Tensor {
+    expect(ops::count_nonzero(input, Some(&*dim.into_dims())))
+}
+
+/// Number of elements that are not zero, of all or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn count_nonzero_with(input: &Tensor, o: CountNonzeroOptions) -> Tensor {
+    expect(ops::count_nonzero(input, o.dim.as_deref()))
+}
+
+/// The largest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummax")]
+#[track_caller]
+pub fn cummax(input: &Tensor, dim: i64) -> CummaxResult {
+    expect(ops::cummax(input, dim)).into()
+}
+
+/// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummax")]
+#[track_caller]
+pub fn cummax_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::cummax_out(input, dim, out0, out1));
+}
+
+/// The smallest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummin")]
+#[track_caller]
+pub fn cummin(input: &Tensor, dim: i64) -> CumminResult {
+    expect(ops::cummin(input, dim)).into()
+}
+
+/// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummin")]
+#[track_caller]
+pub fn cummin_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::cummin_out(input, dim, out0, out1));
+}
+
+/// Running products along a dimension.
+#[doc(alias = "torch.cumprod")]
+#[track_caller]
+pub fn cumprod(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::cumprod(input, dim, None))
+}
+
+/// Running products along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cumprod")]
+#[track_caller]
+pub fn cumprod_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::cumprod_out(input, dim, None, out));
+}
+
+/// Running products along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumprod_out_with(input: &Tensor, dim: i64, o: CumprodOptions, out: &mut Tensor) {
+    expect(ops::cumprod_out(input, dim, o.dtype, out));
+}
+
+/// Running products along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumprod_with(input: &Tensor, dim: i64, o: CumprodOptions) -> Tensor {
+    expect(ops::cumprod(input, dim, o.dtype))
+}
+
+/// Running sums along a dimension.
+#[doc(alias = "torch.cumsum")]
+#[track_caller]
+pub fn cumsum(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::cumsum(input, dim, None))
+}
+
+/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cumsum")]
+#[track_caller]
+pub fn cumsum_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::cumsum_out(input, dim, None, out));
+}
+
+/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumsum_out_with(input: &Tensor, dim: i64, o: CumsumOptions, out: &mut Tensor) {
+    expect(ops::cumsum_out(input, dim, o.dtype, out));
+}
+
+/// Running sums along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumsum_with(input: &Tensor, dim: i64, o: CumsumOptions) -> Tensor {
+    expect(ops::cumsum(input, dim, o.dtype))
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+#[doc(alias = "torch.cumulative_trapezoid")]
+#[track_caller]
+pub fn cumulative_trapezoid(y: &Tensor) -> Tensor {
+    expect(ops::cumulative_trapezoid(y, Scalar::Int(1), -1))
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cumulative_trapezoid_with(y: &Tensor, o: CumulativeTrapezoidOptions) -> Tensor {
+    expect(ops::cumulative_trapezoid(y, o.dx, o.dim))
+}
+
 /// Degrees to radians.
 #[doc(alias = "torch.deg2rad")]
 #[track_caller]
@@ -824,11 +1855,86 @@ pub fn detach(input: &Tensor) -> Tensor {
     expect(ops::detach(input))
 }
 
+/// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+#[doc(alias = "torch.diag")]
+#[track_caller]
+pub fn diag(input: &Tensor, diagonal: i64) -> Tensor {
+    expect(ops::diag(input, diagonal))
+}
+
+/// Matrices with the last dimension on their diagonal.
+#[doc(alias = "torch.diag_embed")]
+#[track_caller]
+pub fn diag_embed(input: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor {
+    expect(ops::diag_embed(input, offset, dim1, dim2))
+}
+
+/// Matrices with the last dimension on their diagonal.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diag_embed_with(input: &Tensor, o: DiagEmbedOptions) -> Tensor {
+    expect(ops::diag_embed(input, o.offset, o.dim1, o.dim2))
+}
+
+/// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.diag")]
+#[track_caller]
+pub fn diag_out(input: &Tensor, diagonal: i64, out: &mut Tensor) {
+    expect(ops::diag_out(input, diagonal, out));
+}
+
+/// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diag_out_with(input: &Tensor, o: DiagOptions, out: &mut Tensor) {
+    expect(ops::diag_out(input, o.diagonal, out));
+}
+
+/// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diag_with(input: &Tensor, o: DiagOptions) -> Tensor {
+    expect(ops::diag(input, o.diagonal))
+}
+
+/// A matrix with all elements on its diagonal.
+#[doc(alias = "torch.diagflat")]
+#[track_caller]
+pub fn diagflat(input: &Tensor, offset: i64) -> Tensor {
+    expect(ops::diagflat(input, offset))
+}
+
+/// A matrix with all elements on its diagonal.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diagflat_with(input: &Tensor, o: DiagflatOptions) -> Tensor {
+    expect(ops::diagflat(input, o.offset))
+}
+
 /// The diagonal of two dimensions, as the last dimension.
 #[doc(alias = "torch.diagonal")]
 #[track_caller]
 pub fn diagonal(input: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor {
     expect(ops::diagonal(input, offset, dim1, dim2))
+}
+
+/// A copy with the diagonal of two dimensions replaced by `src`.
+#[doc(alias = "torch.diagonal_scatter")]
+#[track_caller]
+pub fn diagonal_scatter(input: &Tensor, src: &Tensor) -> Tensor {
+    expect(ops::diagonal_scatter(input, src, 0, 0, 1))
+}
+
+/// A copy with the diagonal of two dimensions replaced by `src`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diagonal_scatter_with(input: &Tensor, src: &Tensor, o: DiagonalScatterOptions) -> Tensor {
+    expect(ops::diagonal_scatter(input, src, o.offset, o.dim1, o.dim2))
 }
 
 /// The diagonal of two dimensions, as the last dimension.
@@ -837,6 +1943,20 @@ pub fn diagonal(input: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Tensor {
 #[track_caller]
 pub fn diagonal_with(input: &Tensor, o: DiagonalOptions) -> Tensor {
     expect(ops::diagonal(input, o.offset, o.dim1, o.dim2))
+}
+
+/// Derivative of `lgamma`.
+#[doc(alias = "torch.digamma")]
+#[track_caller]
+pub fn digamma(input: &Tensor) -> Tensor {
+    expect(ops::digamma(input))
+}
+
+/// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.digamma")]
+#[track_caller]
+pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::digamma_out(input, out));
 }
 
 /// Divides the input by `other`; integers give floats.
@@ -901,6 +2021,63 @@ pub fn divide_mode_out(input: &Tensor, other: impl Operand, rounding_mode: Optio
 pub fn divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::div_out(input, &other, out));
+}
+
+/// Sum of products of two vectors.
+#[doc(alias = "torch.dot")]
+#[track_caller]
+pub fn dot(input: &Tensor, tensor: &Tensor) -> Tensor {
+    expect(ops::dot(input, tensor))
+}
+
+/// Sum of products of two vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.dot")]
+#[track_caller]
+pub fn dot_out(input: &Tensor, tensor: &Tensor, out: &mut Tensor) {
+    expect(ops::dot_out(input, tensor, out));
+}
+
+/// Equal parts along one dimension.
+#[doc(alias = "torch.dsplit")]
+#[track_caller]
+pub fn dsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
+    expect(ops::dsplit(input, sections))
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.dsplit")]
+#[track_caller]
+pub fn dsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::dsplit_array(input, &indices.into_dims()))
+}
+
+/// Joins along depth.
+#[doc(alias = "torch.dstack")]
+#[track_caller]
+pub fn dstack(tensors: &[Tensor]) -> Tensor {
+    expect(ops::dstack(tensors))
+}
+
+/// Joins along depth. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.dstack")]
+#[track_caller]
+pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) {
+    expect(ops::dstack_out(tensors, out));
+}
+
+/// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
+#[doc(alias = "torch.einsum")]
+#[track_caller]
+pub fn einsum(equation: &str, tensors: &[Tensor]) -> Tensor {
+    expect(ops::einsum(equation, tensors, None))
+}
+
+/// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn einsum_with(equation: &str, tensors: &[Tensor], o: EinsumOptions) -> Tensor {
+    expect(ops::einsum(equation, tensors, o.path.as_deref()))
 }
 
 /// A tensor with undefined content.
@@ -987,6 +2164,48 @@ pub fn equal(input: &Tensor, other: &Tensor) -> bool {
     expect(ops::equal(input, other))
 }
 
+/// Error function.
+#[doc(alias = "torch.erf")]
+#[track_caller]
+pub fn erf(input: &Tensor) -> Tensor {
+    expect(ops::erf(input))
+}
+
+/// Error function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.erf")]
+#[track_caller]
+pub fn erf_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::erf_out(input, out));
+}
+
+/// Complementary error function, `1 - erf(x)`.
+#[doc(alias = "torch.erfc")]
+#[track_caller]
+pub fn erfc(input: &Tensor) -> Tensor {
+    expect(ops::erfc(input))
+}
+
+/// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.erfc")]
+#[track_caller]
+pub fn erfc_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::erfc_out(input, out));
+}
+
+/// Inverse of the error function.
+#[doc(alias = "torch.erfinv")]
+#[track_caller]
+pub fn erfinv(input: &Tensor) -> Tensor {
+    expect(ops::erfinv(input))
+}
+
+/// Inverse of the error function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.erfinv")]
+#[track_caller]
+pub fn erfinv_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::erfinv_out(input, out));
+}
+
 /// Exponential.
 #[doc(alias = "torch.exp")]
 #[track_caller]
@@ -1029,6 +2248,38 @@ pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::expm1_out(input, out));
 }
 
+/// The identity matrix.
+#[doc(alias = "torch.eye")]
+#[track_caller]
+pub fn eye(n: i64) -> Tensor {
+    expect(ops::eye(n, None, None, None, None))
+}
+
+/// Ones on the diagonal of an n by m matrix.
+#[doc(alias = "torch.eye")]
+#[track_caller]
+pub fn eye_m(n: i64, m: i64) -> Tensor {
+    expect(ops::eye_m(n, m, None, None, None, None))
+}
+
+/// Ones on the diagonal of an n by m matrix.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(o.requires_grad, ops::eye_m(n, m, o.dtype, o.layout, o.device, None)))
+}
+
+/// The identity matrix.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn eye_with(n: i64, options: impl Into<TensorOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, o.device, None)))
+}
+
 /// Rounds towards zero.
 #[doc(alias = "torch.fix")]
 #[track_caller]
@@ -1058,20 +2309,43 @@ pub fn flatten_with(input: &Tensor, o: FlattenOptions) -> Tensor {
     expect(ops::flatten(input, o.start_dim, o.end_dim))
 }
 
+/// Reverses dimensions.
+#[doc(alias = "torch.flip")]
+#[track_caller]
+pub fn flip(input: &Tensor, dims: impl IntoDims) -> Tensor {
+    expect(ops::flip(input, &dims.into_dims()))
+}
+
+/// Reverses the second dimension.
+#[doc(alias = "torch.fliplr")]
+#[track_caller]
+pub fn fliplr(input: &Tensor) -> Tensor {
+    expect(ops::fliplr(input))
+}
+
+/// Reverses the first dimension.
+#[doc(alias = "torch.flipud")]
+#[track_caller]
+pub fn flipud(input: &Tensor) -> Tensor {
+    expect(ops::flipud(input))
+}
+
 /// The input to the power `exponent`, computed in float64 or complex128.
 #[doc(alias = "torch.float_power")]
 #[track_caller]
-pub fn float_power(input: &Tensor, exponent: impl Operand) -> Tensor {
+pub fn float_power(input: impl Operand, exponent: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let exponent = expect(exponent.operand());
-    expect(ops::float_power(input, &exponent))
+    expect(ops::float_power(&input, &exponent))
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.float_power")]
 #[track_caller]
-pub fn float_power_out(input: &Tensor, exponent: impl Operand, out: &mut Tensor) {
+pub fn float_power_out(input: impl Operand, exponent: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let exponent = expect(exponent.operand());
-    expect(ops::float_power_out(input, &exponent, out));
+    expect(ops::float_power_out(&input, &exponent, out));
 }
 
 /// Rounds down.
@@ -1107,33 +2381,29 @@ pub fn floor_out(input: &Tensor, out: &mut Tensor) {
 /// The larger of both; NaN only if both are.
 #[doc(alias = "torch.fmax")]
 #[track_caller]
-pub fn fmax(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::fmax(input, &other))
+pub fn fmax(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::fmax(input, other))
 }
 
 /// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.fmax")]
 #[track_caller]
-pub fn fmax_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::fmax_out(input, &other, out));
+pub fn fmax_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::fmax_out(input, other, out));
 }
 
 /// The smaller of both; NaN only if both are.
 #[doc(alias = "torch.fmin")]
 #[track_caller]
-pub fn fmin(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::fmin(input, &other))
+pub fn fmin(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::fmin(input, other))
 }
 
 /// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.fmin")]
 #[track_caller]
-pub fn fmin_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::fmin_out(input, &other, out));
+pub fn fmin_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::fmin_out(input, other, out));
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`.
@@ -1212,6 +2482,50 @@ pub fn full_with(
     ))
 }
 
+/// Elements along a dimension at `index`, which has as many dimensions as the input.
+#[doc(alias = "torch.gather")]
+#[track_caller]
+pub fn gather(input: &Tensor, dim: i64, index: &Tensor) -> Tensor {
+    expect(ops::gather(input, dim, index, false))
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gather")]
+#[track_caller]
+pub fn gather_out(input: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) {
+    expect(ops::gather_out(input, dim, index, false, out));
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gather_out_with(input: &Tensor, dim: i64, index: &Tensor, o: GatherOptions, out: &mut Tensor) {
+    expect(ops::gather_out(input, dim, index, o.sparse_grad, out));
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gather_with(input: &Tensor, dim: i64, index: &Tensor, o: GatherOptions) -> Tensor {
+    expect(ops::gather(input, dim, index, o.sparse_grad))
+}
+
+/// Greatest common divisor.
+#[doc(alias = "torch.gcd")]
+#[track_caller]
+pub fn gcd(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::gcd(input, other))
+}
+
+/// Greatest common divisor. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gcd")]
+#[track_caller]
+pub fn gcd_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::gcd_out(input, other, out));
+}
+
 /// Whether elements are larger than those of `other` or equal.
 #[doc(alias = "torch.ge")]
 #[track_caller]
@@ -1226,6 +2540,20 @@ pub fn ge(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn ge_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::ge_out(input, &other, out));
+}
+
+/// Outer product of two vectors.
+#[doc(alias = "torch.ger")]
+#[track_caller]
+pub fn ger(input: &Tensor, vec2: &Tensor) -> Tensor {
+    expect(ops::outer(input, vec2))
+}
+
+/// Outer product of two vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ger")]
+#[track_caller]
+pub fn ger_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
+    expect(ops::outer_out(input, vec2, out));
 }
 
 /// Whether elements are larger than those of `other`.
@@ -1279,33 +2607,135 @@ pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 /// 0 where the input is below 0, 1 where above, `values` at 0.
 #[doc(alias = "torch.heaviside")]
 #[track_caller]
-pub fn heaviside(input: &Tensor, values: impl Operand) -> Tensor {
-    let values = expect(values.operand());
-    expect(ops::heaviside(input, &values))
+pub fn heaviside(input: &Tensor, values: &Tensor) -> Tensor {
+    expect(ops::heaviside(input, values))
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.heaviside")]
 #[track_caller]
-pub fn heaviside_out(input: &Tensor, values: impl Operand, out: &mut Tensor) {
-    let values = expect(values.operand());
-    expect(ops::heaviside_out(input, &values, out));
+pub fn heaviside_out(input: &Tensor, values: &Tensor, out: &mut Tensor) {
+    expect(ops::heaviside_out(input, values, out));
+}
+
+/// Counts of values in equal bins.
+#[doc(alias = "torch.histc")]
+#[track_caller]
+pub fn histc(input: &Tensor, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+    expect(ops::histc(input, bins, min.into(), max.into()))
+}
+
+/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.histc")]
+#[track_caller]
+pub fn histc_out(
+    input: &Tensor,
+    bins: i64,
+    min: impl Into<Scalar>,
+    max: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::histc_out(input, bins, min.into(), max.into(), out));
+}
+
+/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histc_out_with(input: &Tensor, o: HistcOptions, out: &mut Tensor) {
+    expect(ops::histc_out(input, o.bins, o.min, o.max, out));
+}
+
+/// Counts of values in equal bins.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histc_with(input: &Tensor, o: HistcOptions) -> Tensor {
+    expect(ops::histc(input, o.bins, o.min, o.max))
+}
+
+/// Equal parts along one dimension.
+#[doc(alias = "torch.hsplit")]
+#[track_caller]
+pub fn hsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
+    expect(ops::hsplit(input, sections))
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.hsplit")]
+#[track_caller]
+pub fn hsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::hsplit_array(input, &indices.into_dims()))
+}
+
+/// Joins along columns.
+#[doc(alias = "torch.hstack")]
+#[track_caller]
+pub fn hstack(tensors: &[Tensor]) -> Tensor {
+    expect(ops::hstack(tensors))
+}
+
+/// Joins along columns. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hstack")]
+#[track_caller]
+pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) {
+    expect(ops::hstack_out(tensors, out));
 }
 
 /// `sqrt(self^2 + other^2)` without overflow.
 #[doc(alias = "torch.hypot")]
 #[track_caller]
-pub fn hypot(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::hypot(input, &other))
+pub fn hypot(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::hypot(input, other))
 }
 
 /// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.hypot")]
 #[track_caller]
-pub fn hypot_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::hypot_out(input, &other, out));
+pub fn hypot_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::hypot_out(input, other, out));
+}
+
+/// Modified Bessel function of the first kind, order 0.
+#[doc(alias = "torch.i0")]
+#[track_caller]
+pub fn i0(input: &Tensor) -> Tensor {
+    expect(ops::i0(input))
+}
+
+/// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.i0")]
+#[track_caller]
+pub fn i0_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::i0_out(input, out));
+}
+
+/// Regularised lower incomplete gamma function of shape `self`.
+#[doc(alias = "torch.igamma")]
+#[track_caller]
+pub fn igamma(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::igamma(input, other))
+}
+
+/// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.igamma")]
+#[track_caller]
+pub fn igamma_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::igamma_out(input, other, out));
+}
+
+/// Regularised upper incomplete gamma function of shape `self`.
+#[doc(alias = "torch.igammac")]
+#[track_caller]
+pub fn igammac(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::igammac(input, other))
+}
+
+/// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.igammac")]
+#[track_caller]
+pub fn igammac_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::igammac_out(input, other, out));
 }
 
 /// Imaginary part as a view.
@@ -1313,6 +2743,177 @@ pub fn hypot_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 #[track_caller]
 pub fn imag(input: &Tensor) -> Tensor {
     expect(ops::imag(input))
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+#[doc(alias = "torch.index_add")]
+#[track_caller]
+pub fn index_add(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
+    expect(ops::index_add(input, dim, index, source, Scalar::Int(1)))
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_add")]
+#[track_caller]
+pub fn index_add_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, out: &mut Tensor) {
+    expect(ops::index_add_out(input, dim, index, source, Scalar::Int(1), out));
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_add_out_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    o: IndexAddOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::index_add_out(input, dim, index, source, o.alpha, out));
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_add_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    o: IndexAddOptions,
+) -> Tensor {
+    expect(ops::index_add(input, dim, index, source, o.alpha))
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`.
+#[doc(alias = "torch.index_copy")]
+#[track_caller]
+pub fn index_copy(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
+    expect(ops::index_copy(input, dim, index, source))
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_copy")]
+#[track_caller]
+pub fn index_copy_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, out: &mut Tensor) {
+    expect(ops::index_copy_out(input, dim, index, source, out));
+}
+
+/// Sets the slices of a dimension at `index` to a number.
+#[doc(alias = "torch.index_fill")]
+#[track_caller]
+pub fn index_fill(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
+    expect(ops::index_fill(input, dim, index, value.into()))
+}
+
+/// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+#[doc(alias = "torch.index_fill")]
+#[track_caller]
+pub fn index_fill_tensor(input: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Tensor {
+    expect(ops::index_fill_tensor(input, dim, index, value))
+}
+
+/// Sets, or adds to, the elements at index tensors.
+#[doc(alias = "torch.index_put")]
+#[track_caller]
+pub fn index_put(input: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
+    expect(ops::index_put(input, indices, values, accumulate))
+}
+
+/// Sets, or adds to, the elements at index tensors.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_put_with(
+    input: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    o: IndexPutOptions,
+) -> Tensor {
+    expect(ops::index_put(input, indices, values, o.accumulate))
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+#[doc(alias = "torch.index_reduce")]
+#[track_caller]
+pub fn index_reduce(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::index_reduce(input, dim, index, source, reduce, true))
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_reduce")]
+#[track_caller]
+pub fn index_reduce_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    out: &mut Tensor,
+) {
+    expect(ops::index_reduce_out(input, dim, index, source, reduce, true, out));
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_reduce_out_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    o: IndexReduceOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::index_reduce_out(input, dim, index, source, reduce, o.include_self, out));
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn index_reduce_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    o: IndexReduceOptions,
+) -> Tensor {
+    expect(ops::index_reduce(input, dim, index, source, reduce, o.include_self))
+}
+
+/// The slices of a dimension at a vector of indices.
+#[doc(alias = "torch.index_select")]
+#[track_caller]
+pub fn index_select(input: &Tensor, dim: i64, index: &Tensor) -> Tensor {
+    expect(ops::index_select(input, dim, index))
+}
+
+/// The slices of a dimension at a vector of indices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_select")]
+#[track_caller]
+pub fn index_select_out(input: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) {
+    expect(ops::index_select_out(input, dim, index, out));
+}
+
+/// Sum of products over the last dimensions.
+#[doc(alias = "torch.inner")]
+#[track_caller]
+pub fn inner(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::inner(input, other))
+}
+
+/// Sum of products over the last dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.inner")]
+#[track_caller]
+pub fn inner_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::inner_out(input, other, out));
 }
 
 /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
@@ -1386,20 +2987,76 @@ pub fn isreal(input: &Tensor) -> Tensor {
     expect(ops::isreal(input))
 }
 
+/// Kronecker product.
+#[doc(alias = "torch.kron")]
+#[track_caller]
+pub fn kron(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::kron(input, other))
+}
+
+/// Kronecker product. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.kron")]
+#[track_caller]
+pub fn kron_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::kron_out(input, other, out));
+}
+
+/// k-th smallest elements over a dimension, and where they are.
+#[doc(alias = "torch.kthvalue")]
+#[track_caller]
+pub fn kthvalue(input: &Tensor, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
+    expect(ops::kthvalue(input, k, dim, keepdim)).into()
+}
+
+/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.kthvalue")]
+#[track_caller]
+pub fn kthvalue_out(input: &Tensor, k: i64, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::kthvalue_out(input, k, dim, keepdim, out0, out1));
+}
+
+/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn kthvalue_out_with(input: &Tensor, k: i64, o: KthvalueOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::kthvalue_out(input, k, o.dim, o.keepdim, out0, out1));
+}
+
+/// k-th smallest elements over a dimension, and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn kthvalue_with(input: &Tensor, k: i64, o: KthvalueOptions) -> KthvalueResult {
+    expect(ops::kthvalue(input, k, o.dim, o.keepdim)).into()
+}
+
+/// Least common multiple.
+#[doc(alias = "torch.lcm")]
+#[track_caller]
+pub fn lcm(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::lcm(input, other))
+}
+
+/// Least common multiple. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lcm")]
+#[track_caller]
+pub fn lcm_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::lcm_out(input, other, out));
+}
+
 /// `self * 2^other`.
 #[doc(alias = "torch.ldexp")]
 #[track_caller]
-pub fn ldexp(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::ldexp(input, &other))
+pub fn ldexp(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::ldexp(input, other))
 }
 
 /// `self * 2^other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.ldexp")]
 #[track_caller]
-pub fn ldexp_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::ldexp_out(input, &other, out));
+pub fn ldexp_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::ldexp_out(input, other, out));
 }
 
 /// Whether elements are smaller than those of `other` or equal.
@@ -1478,6 +3135,44 @@ pub fn less_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::lt_out(input, &other, out));
 }
 
+/// Logarithm of the absolute value of the gamma function.
+#[doc(alias = "torch.lgamma")]
+#[track_caller]
+pub fn lgamma(input: &Tensor) -> Tensor {
+    expect(ops::lgamma(input))
+}
+
+/// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lgamma")]
+#[track_caller]
+pub fn lgamma_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::lgamma_out(input, out));
+}
+
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
+#[doc(alias = "torch.linspace")]
+#[track_caller]
+pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) -> Tensor {
+    expect(ops::linspace(start.into(), end.into(), steps, None, None, None, None))
+}
+
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn linspace_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::linspace(start.into(), end.into(), steps, o.dtype, o.layout, o.device, None),
+    ))
+}
+
 /// Natural logarithm.
 #[doc(alias = "torch.log")]
 #[track_caller]
@@ -1534,52 +3229,90 @@ pub fn log_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::log_out(input, out));
 }
 
+/// Logarithm of softmax, without loss of precision.
+#[doc(alias = "torch.log_softmax")]
+#[track_caller]
+pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::log_softmax(input, dim, None))
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.log_softmax")]
+#[track_caller]
+pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, None, out));
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, o.dtype, out));
+}
+
+/// Logarithm of softmax, without loss of precision.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
+    expect(ops::log_softmax(input, dim, o.dtype))
+}
+
 /// `log(exp(self) + exp(other))` without overflow.
 #[doc(alias = "torch.logaddexp")]
 #[track_caller]
-pub fn logaddexp(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::logaddexp(input, &other))
+pub fn logaddexp(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::logaddexp(input, other))
 }
 
 /// `log2(2^self + 2^other)` without overflow.
 #[doc(alias = "torch.logaddexp2")]
 #[track_caller]
-pub fn logaddexp2(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::logaddexp2(input, &other))
+pub fn logaddexp2(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::logaddexp2(input, other))
 }
 
 /// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logaddexp2")]
 #[track_caller]
-pub fn logaddexp2_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::logaddexp2_out(input, &other, out));
+pub fn logaddexp2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::logaddexp2_out(input, other, out));
 }
 
 /// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logaddexp")]
 #[track_caller]
-pub fn logaddexp_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::logaddexp_out(input, &other, out));
+pub fn logaddexp_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::logaddexp_out(input, other, out));
+}
+
+/// Logarithm of running sums of exponentials along a dimension.
+#[doc(alias = "torch.logcumsumexp")]
+#[track_caller]
+pub fn logcumsumexp(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::logcumsumexp(input, dim))
+}
+
+/// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logcumsumexp")]
+#[track_caller]
+pub fn logcumsumexp_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::logcumsumexp_out(input, dim, out));
 }
 
 /// Whether both elements are non-zero.
 #[doc(alias = "torch.logical_and")]
 #[track_caller]
-pub fn logical_and(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::logical_and(input, &other))
+pub fn logical_and(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::logical_and(input, other))
 }
 
 /// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_and")]
 #[track_caller]
-pub fn logical_and_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::logical_and_out(input, &other, out));
+pub fn logical_and_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::logical_and_out(input, other, out));
 }
 
 /// Whether elements are zero.
@@ -1599,33 +3332,122 @@ pub fn logical_not_out(input: &Tensor, out: &mut Tensor) {
 /// Whether either element is non-zero.
 #[doc(alias = "torch.logical_or")]
 #[track_caller]
-pub fn logical_or(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::logical_or(input, &other))
+pub fn logical_or(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::logical_or(input, other))
 }
 
 /// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_or")]
 #[track_caller]
-pub fn logical_or_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::logical_or_out(input, &other, out));
+pub fn logical_or_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::logical_or_out(input, other, out));
 }
 
 /// Whether exactly one element is non-zero.
 #[doc(alias = "torch.logical_xor")]
 #[track_caller]
-pub fn logical_xor(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::logical_xor(input, &other))
+pub fn logical_xor(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::logical_xor(input, other))
 }
 
 /// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_xor")]
 #[track_caller]
-pub fn logical_xor_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::logical_xor_out(input, &other, out));
+pub fn logical_xor_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::logical_xor_out(input, other, out));
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+#[doc(alias = "torch.logit")]
+#[track_caller]
+pub fn logit(input: &Tensor, eps: f64) -> Tensor {
+    expect(ops::logit(input, Some(eps)))
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logit")]
+#[track_caller]
+pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
+    expect(ops::logit_out(input, Some(eps), out));
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logit_out_with(input: &Tensor, o: LogitOptions, out: &mut Tensor) {
+    expect(ops::logit_out(input, o.eps, out));
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
+    expect(ops::logit(input, o.eps))
+}
+
+/// `steps` powers of `base`, evenly spaced exponents.
+#[doc(alias = "torch.logspace")]
+#[track_caller]
+pub fn logspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, base: f64) -> Tensor {
+    expect(ops::logspace(start.into(), end.into(), steps, base, None, None, None, None))
+}
+
+/// `steps` powers of `base`, evenly spaced exponents.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logspace_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    options: impl Into<LogspaceOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::logspace(
+            start.into(),
+            end.into(),
+            steps,
+            o.base,
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+#[doc(alias = "torch.logsumexp")]
+#[track_caller]
+pub fn logsumexp(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::logsumexp(input, &dim.into_dims(), keepdim))
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logsumexp")]
+#[track_caller]
+pub fn logsumexp_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::logsumexp_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions, out: &mut Tensor) {
+    expect(ops::logsumexp_out(input, &dim.into_dims(), o.keepdim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
+    expect(ops::logsumexp(input, &dim.into_dims(), o.keepdim))
 }
 
 /// Whether elements are smaller than those of `other`.
@@ -1642,6 +3464,76 @@ pub fn lt(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn lt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::lt_out(input, &other, out));
+}
+
+/// The input with a number where the mask is true.
+#[doc(alias = "torch.masked_fill")]
+#[track_caller]
+pub fn masked_fill(input: &Tensor, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
+    expect(ops::masked_fill(input, mask, value.into()))
+}
+
+/// The input with a zero-dim tensor's value where the mask is true.
+#[doc(alias = "torch.masked_fill")]
+#[track_caller]
+pub fn masked_fill_tensor(input: &Tensor, mask: &Tensor, value: &Tensor) -> Tensor {
+    expect(ops::masked_fill_tensor(input, mask, value))
+}
+
+/// The input with the elements of `source`, one after the other, where the mask is true.
+#[doc(alias = "torch.masked_scatter")]
+#[track_caller]
+pub fn masked_scatter(input: &Tensor, mask: &Tensor, source: &Tensor) -> Tensor {
+    expect(ops::masked_scatter(input, mask, source))
+}
+
+/// The elements where the mask is true, as a vector.
+#[doc(alias = "torch.masked_select")]
+#[track_caller]
+pub fn masked_select(input: &Tensor, mask: &Tensor) -> Tensor {
+    expect(ops::masked_select(input, mask))
+}
+
+/// The elements where the mask is true, as a vector. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.masked_select")]
+#[track_caller]
+pub fn masked_select_out(input: &Tensor, mask: &Tensor, out: &mut Tensor) {
+    expect(ops::masked_select_out(input, mask, out));
+}
+
+/// Matrix product, broadcast over batches; vectors and matrices mixed.
+#[doc(alias = "torch.matmul")]
+#[track_caller]
+pub fn matmul(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::matmul(input, other))
+}
+
+/// Matrix product, broadcast over batches; vectors and matrices mixed. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.matmul")]
+#[track_caller]
+pub fn matmul_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::matmul_out(input, other, out));
+}
+
+/// A square matrix to an integer power.
+#[doc(alias = "torch.matrix_power")]
+#[track_caller]
+pub fn matrix_power(input: &Tensor, n: i64) -> Tensor {
+    expect(ops::matrix_power(input, n))
+}
+
+/// A square matrix to an integer power. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.matrix_power")]
+#[track_caller]
+pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
+    expect(ops::matrix_power_out(input, n, out));
+}
+
+/// Largest element; NaN wins.
+#[doc(alias = "torch.max")]
+#[track_caller]
+pub fn max(input: &Tensor) -> Tensor {
+    expect(ops::max(input))
 }
 
 /// Largest elements over a dimension, and where they are.
@@ -1674,36 +3566,257 @@ pub fn max_dim_with(input: &Tensor, dim: i64, o: MaxDimOptions) -> MaxResult {
     expect(ops::max_dim(input, dim, o.keepdim)).into()
 }
 
+/// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+#[track_caller]
+pub fn max_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::max_out(input, out));
+}
+
 /// The larger of both, element by element; NaN if either is.
 #[doc(alias = "torch.maximum")]
 #[track_caller]
-pub fn maximum(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::maximum(input, &other))
+pub fn maximum(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::maximum(input, other))
 }
 
 /// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.maximum")]
 #[track_caller]
-pub fn maximum_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::maximum_out(input, &other, out));
+pub fn maximum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::maximum_out(input, other, out));
+}
+
+/// Mean of all elements, or over dimensions.
+#[doc(alias = "torch.mean")]
+#[track_caller]
+pub fn mean(input: &Tensor) -> Tensor {
+    expect(ops::mean(input, None, false, None))
+}
+
+/// Mean of all elements, or over dimensions.
+#[doc(alias = "torch.mean")]
+#[track_caller]
+pub fn mean_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::mean(input, Some(&*dim.into_dims()), keepdim, None))
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mean")]
+#[track_caller]
+pub fn mean_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::mean_out(input, Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mean")]
+#[track_caller]
+pub fn mean_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::mean_out(input, None, false, None, out));
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mean_out_with(input: &Tensor, o: MeanOptions, out: &mut Tensor) {
+    expect(ops::mean_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
+}
+
+/// Mean of all elements, or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mean_with(input: &Tensor, o: MeanOptions) -> Tensor {
+    expect(ops::mean(input, o.dim.as_deref(), o.keepdim, o.dtype))
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.median")]
+#[track_caller]
+pub fn median(input: &Tensor) -> Tensor {
+    expect(ops::median(input))
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+#[doc(alias = "torch.median")]
+#[track_caller]
+pub fn median_dim(input: &Tensor, dim: i64, keepdim: bool) -> MedianResult {
+    expect(ops::median_dim(input, dim, keepdim)).into()
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.median")]
+#[track_caller]
+pub fn median_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::median_dim_out(input, dim, keepdim, out0, out1));
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn median_dim_out_with(
+    input: &Tensor,
+    dim: i64,
+    o: MedianDimOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::median_dim_out(input, dim, o.keepdim, out0, out1));
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn median_dim_with(input: &Tensor, dim: i64, o: MedianDimOptions) -> MedianResult {
+    expect(ops::median_dim(input, dim, o.keepdim)).into()
+}
+
+/// Grids of coordinates.
+#[doc(alias = "torch.meshgrid")]
+#[track_caller]
+pub fn meshgrid(tensors: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::meshgrid(tensors, "ij"))
+}
+
+/// Grids of coordinates.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn meshgrid_with(tensors: &[Tensor], o: MeshgridOptions) -> Vec<Tensor> {
+    expect(ops::meshgrid(tensors, &o.indexing))
+}
+
+/// Smallest element; NaN wins.
+#[doc(alias = "torch.min")]
+#[track_caller]
+pub fn min(input: &Tensor) -> Tensor {
+    expect(ops::min(input))
+}
+
+/// Smallest elements over a dimension, and where they are.
+#[doc(alias = "torch.min")]
+#[track_caller]
+pub fn min_dim(input: &Tensor, dim: i64, keepdim: bool) -> MinResult {
+    expect(ops::min_dim(input, dim, keepdim)).into()
+}
+
+/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+#[track_caller]
+pub fn min_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::min_dim_out(input, dim, keepdim, out0, out1));
+}
+
+/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn min_dim_out_with(input: &Tensor, dim: i64, o: MinDimOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::min_dim_out(input, dim, o.keepdim, out0, out1));
+}
+
+/// Smallest elements over a dimension, and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn min_dim_with(input: &Tensor, dim: i64, o: MinDimOptions) -> MinResult {
+    expect(ops::min_dim(input, dim, o.keepdim)).into()
+}
+
+/// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+#[track_caller]
+pub fn min_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::min_out(input, out));
 }
 
 /// The smaller of both, element by element; NaN if either is.
 #[doc(alias = "torch.minimum")]
 #[track_caller]
-pub fn minimum(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::minimum(input, &other))
+pub fn minimum(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::minimum(input, other))
 }
 
 /// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.minimum")]
 #[track_caller]
-pub fn minimum_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::minimum_out(input, &other, out));
+pub fn minimum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::minimum_out(input, other, out));
+}
+
+/// Matrix product of two matrices.
+#[doc(alias = "torch.mm")]
+#[track_caller]
+pub fn mm(input: &Tensor, mat2: &Tensor) -> Tensor {
+    expect(ops::mm(input, mat2))
+}
+
+/// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mm")]
+#[track_caller]
+pub fn mm_out(input: &Tensor, mat2: &Tensor, out: &mut Tensor) {
+    expect(ops::mm_out(input, mat2, out));
+}
+
+/// Most frequent elements over a dimension, and where they are.
+#[doc(alias = "torch.mode")]
+#[track_caller]
+pub fn mode(input: &Tensor, dim: i64, keepdim: bool) -> ModeResult {
+    expect(ops::mode(input, dim, keepdim)).into()
+}
+
+/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mode")]
+#[track_caller]
+pub fn mode_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::mode_out(input, dim, keepdim, out0, out1));
+}
+
+/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mode_out_with(input: &Tensor, o: ModeOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::mode_out(input, o.dim, o.keepdim, out0, out1));
+}
+
+/// Most frequent elements over a dimension, and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mode_with(input: &Tensor, o: ModeOptions) -> ModeResult {
+    expect(ops::mode(input, o.dim, o.keepdim)).into()
+}
+
+/// Moves dimensions to other places.
+#[doc(alias = "torch.moveaxis")]
+#[track_caller]
+pub fn moveaxis(input: &Tensor, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
+    expect(ops::movedim(input, &source.into_dims(), &destination.into_dims()))
+}
+
+/// Moves dimensions to other places.
+#[doc(alias = "torch.movedim")]
+#[track_caller]
+pub fn movedim(input: &Tensor, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
+    expect(ops::movedim(input, &source.into_dims(), &destination.into_dims()))
+}
+
+/// Sorted along the first dimension.
+#[doc(alias = "torch.msort")]
+#[track_caller]
+pub fn msort(input: &Tensor) -> Tensor {
+    expect(ops::msort(input))
+}
+
+/// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.msort")]
+#[track_caller]
+pub fn msort_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::msort_out(input, out));
 }
 
 /// Multiplies the input by `other`.
@@ -1722,6 +3835,36 @@ pub fn mul_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::mul_out(input, &other, out));
 }
 
+/// Indices drawn with the weights of each row.
+#[doc(alias = "torch.multinomial")]
+#[track_caller]
+pub fn multinomial(input: &Tensor, num_samples: i64, replacement: bool) -> Tensor {
+    expect(ops::multinomial(input, num_samples, replacement, None))
+}
+
+/// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.multinomial")]
+#[track_caller]
+pub fn multinomial_out(input: &Tensor, num_samples: i64, replacement: bool, out: &mut Tensor) {
+    expect(ops::multinomial_out(input, num_samples, replacement, None, out));
+}
+
+/// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn multinomial_out_with(input: &Tensor, num_samples: i64, o: MultinomialOptions, out: &mut Tensor) {
+    expect(ops::multinomial_out(input, num_samples, o.replacement, o.generator.as_ref(), out));
+}
+
+/// Indices drawn with the weights of each row.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn multinomial_with(input: &Tensor, num_samples: i64, o: MultinomialOptions) -> Tensor {
+    expect(ops::multinomial(input, num_samples, o.replacement, o.generator.as_ref()))
+}
+
 /// Multiplies the input by `other`.
 #[doc(alias = "torch.multiply")]
 #[track_caller]
@@ -1736,6 +3879,34 @@ pub fn multiply(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn multiply_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::mul_out(input, &other, out));
+}
+
+/// Matrix times vector.
+#[doc(alias = "torch.mv")]
+#[track_caller]
+pub fn mv(input: &Tensor, vec: &Tensor) -> Tensor {
+    expect(ops::mv(input, vec))
+}
+
+/// Matrix times vector. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mv")]
+#[track_caller]
+pub fn mv_out(input: &Tensor, vec: &Tensor, out: &mut Tensor) {
+    expect(ops::mv_out(input, vec, out));
+}
+
+/// Multivariate log-gamma function with dimension `p`.
+#[doc(alias = "torch.mvlgamma")]
+#[track_caller]
+pub fn mvlgamma(input: &Tensor, p: i64) -> Tensor {
+    expect(ops::mvlgamma(input, p))
+}
+
+/// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mvlgamma")]
+#[track_caller]
+pub fn mvlgamma_out(input: &Tensor, p: i64, out: &mut Tensor) {
+    expect(ops::mvlgamma_out(input, p, out));
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
@@ -1768,11 +3939,209 @@ pub fn nan_to_num_with(input: &Tensor, o: NanToNumOptions) -> Tensor {
     expect(ops::nan_to_num(input, o.nan, o.posinf, o.neginf))
 }
 
+/// Mean of all elements but NaN, or over dimensions.
+#[doc(alias = "torch.nanmean")]
+#[track_caller]
+pub fn nanmean(input: &Tensor) -> Tensor {
+    expect(ops::nanmean(input, None, false, None))
+}
+
+/// Mean of all elements but NaN, or over dimensions.
+#[doc(alias = "torch.nanmean")]
+#[track_caller]
+pub fn nanmean_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::nanmean(input, Some(&*dim.into_dims()), keepdim, None))
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanmean")]
+#[track_caller]
+pub fn nanmean_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::nanmean_out(input, Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanmean")]
+#[track_caller]
+pub fn nanmean_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::nanmean_out(input, None, false, None, out));
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanmean_out_with(input: &Tensor, o: NanmeanOptions, out: &mut Tensor) {
+    expect(ops::nanmean_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
+}
+
+/// Mean of all elements but NaN, or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanmean_with(input: &Tensor, o: NanmeanOptions) -> Tensor {
+    expect(ops::nanmean(input, o.dim.as_deref(), o.keepdim, o.dtype))
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.nanmedian")]
+#[track_caller]
+pub fn nanmedian(input: &Tensor) -> Tensor {
+    expect(ops::nanmedian(input))
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+#[doc(alias = "torch.nanmedian")]
+#[track_caller]
+pub fn nanmedian_dim(input: &Tensor, dim: i64, keepdim: bool) -> NanmedianResult {
+    expect(ops::nanmedian_dim(input, dim, keepdim)).into()
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanmedian")]
+#[track_caller]
+pub fn nanmedian_dim_out(input: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::nanmedian_dim_out(input, dim, keepdim, out0, out1));
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanmedian_dim_out_with(
+    input: &Tensor,
+    dim: i64,
+    o: NanmedianDimOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::nanmedian_dim_out(input, dim, o.keepdim, out0, out1));
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanmedian_dim_with(input: &Tensor, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
+    expect(ops::nanmedian_dim(input, dim, o.keepdim)).into()
+}
+
+/// Quantiles of all elements, or over a dimension.
+#[doc(alias = "torch.nanquantile")]
+#[track_caller]
+pub fn nanquantile(input: &Tensor, q: &Tensor) -> Tensor {
+    expect(ops::nanquantile(input, q, None, false, "linear"))
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanquantile")]
+#[track_caller]
+pub fn nanquantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
+    expect(ops::nanquantile_out(input, q, None, false, "linear", out));
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanquantile_out_with(input: &Tensor, q: &Tensor, o: NanquantileOptions, out: &mut Tensor) {
+    expect(ops::nanquantile_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+}
+
+/// One quantile of all elements, or over a dimension.
+#[doc(alias = "torch.nanquantile")]
+#[track_caller]
+pub fn nanquantile_scalar(input: &Tensor, q: f64) -> Tensor {
+    expect(ops::nanquantile_scalar(input, q, None, false, "linear"))
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nanquantile")]
+#[track_caller]
+pub fn nanquantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
+    expect(ops::nanquantile_scalar_out(input, q, None, false, "linear", out));
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanquantile_scalar_out_with(input: &Tensor, q: f64, o: NanquantileScalarOptions, out: &mut Tensor) {
+    expect(ops::nanquantile_scalar_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanquantile_scalar_with(input: &Tensor, q: f64, o: NanquantileScalarOptions) -> Tensor {
+    expect(ops::nanquantile_scalar(input, q, o.dim, o.keepdim, &o.interpolation))
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nanquantile_with(input: &Tensor, q: &Tensor, o: NanquantileOptions) -> Tensor {
+    expect(ops::nanquantile(input, q, o.dim, o.keepdim, &o.interpolation))
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+#[doc(alias = "torch.nansum")]
+#[track_caller]
+pub fn nansum(input: &Tensor) -> Tensor {
+    expect(ops::nansum(input, None, false, None))
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+#[doc(alias = "torch.nansum")]
+#[track_caller]
+pub fn nansum_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::nansum(input, Some(&*dim.into_dims()), keepdim, None))
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nansum")]
+#[track_caller]
+pub fn nansum_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::nansum_out(input, Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nansum")]
+#[track_caller]
+pub fn nansum_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::nansum_out(input, None, false, None, out));
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nansum_out_with(input: &Tensor, o: NansumOptions, out: &mut Tensor) {
+    expect(ops::nansum_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nansum_with(input: &Tensor, o: NansumOptions) -> Tensor {
+    expect(ops::nansum(input, o.dim.as_deref(), o.keepdim, o.dtype))
+}
+
 /// `length` elements of a dimension from `start`.
 #[doc(alias = "torch.narrow")]
 #[track_caller]
 pub fn narrow(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
     expect(ops::narrow(input, dim, start, length))
+}
+
+/// A copy of `length` elements of a dimension from `start`.
+#[doc(alias = "torch.narrow_copy")]
+#[track_caller]
+pub fn narrow_copy(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
+    expect(ops::narrow_copy(input, dim, start, length))
 }
 
 /// Whether elements differ.
@@ -1822,17 +4191,94 @@ pub fn negative_out(input: &Tensor, out: &mut Tensor) {
 /// The next float after the input towards `other`.
 #[doc(alias = "torch.nextafter")]
 #[track_caller]
-pub fn nextafter(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::nextafter(input, &other))
+pub fn nextafter(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::nextafter(input, other))
 }
 
 /// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nextafter")]
 #[track_caller]
-pub fn nextafter_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
-    let other = expect(other.operand());
-    expect(ops::nextafter_out(input, &other, out));
+pub fn nextafter_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::nextafter_out(input, other, out));
+}
+
+/// Coordinates of the elements that are not zero, one row each.
+#[doc(alias = "torch.nonzero")]
+#[track_caller]
+pub fn nonzero(input: &Tensor) -> Tensor {
+    expect(ops::nonzero(input))
+}
+
+/// Coordinates of the elements that are not zero, one row each. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nonzero")]
+#[track_caller]
+pub fn nonzero_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::nonzero_out(input, out));
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`.
+#[doc(alias = "torch.nonzero_static")]
+#[track_caller]
+pub fn nonzero_static(input: &Tensor, size: i64) -> Tensor {
+    expect(ops::nonzero_static(input, size, -1))
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nonzero_static_with(input: &Tensor, size: i64, o: NonzeroStaticOptions) -> Tensor {
+    expect(ops::nonzero_static(input, size, o.fill_value))
+}
+
+/// Vector norm of all elements, or over dimensions.
+#[doc(alias = "torch.norm")]
+#[track_caller]
+pub fn norm(input: &Tensor) -> Tensor {
+    expect(ops::norm(input, Some(Scalar::Int(2)), None, false, None))
+}
+
+/// Vector norm of all elements, or over dimensions.
+#[doc(alias = "torch.norm")]
+#[track_caller]
+pub fn norm_dim(input: &Tensor, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::norm(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.norm")]
+#[track_caller]
+pub fn norm_dim_out(
+    input: &Tensor,
+    p: impl Into<Scalar>,
+    dim: impl IntoDims,
+    keepdim: bool,
+    out: &mut Tensor,
+) {
+    expect(ops::norm_out(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.norm")]
+#[track_caller]
+pub fn norm_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::norm_out(input, Some(Scalar::Int(2)), None, false, None, out));
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn norm_out_with(input: &Tensor, o: NormOptions, out: &mut Tensor) {
+    expect(ops::norm_out(input, o.p, o.dim.as_deref(), o.keepdim, o.dtype, out));
+}
+
+/// Vector norm of all elements, or over dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn norm_with(input: &Tensor, o: NormOptions) -> Tensor {
+    expect(ops::norm(input, o.p, o.dim.as_deref(), o.keepdim, o.dtype))
 }
 
 /// Whether elements differ.
@@ -1883,11 +4329,40 @@ pub fn ones_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tens
     expect(finish(o.requires_grad, ops::ones(&size.into_dims(), o.dtype, o.layout, o.device, None)))
 }
 
+/// Outer product of two vectors.
+#[doc(alias = "torch.outer")]
+#[track_caller]
+pub fn outer(input: &Tensor, vec2: &Tensor) -> Tensor {
+    expect(ops::outer(input, vec2))
+}
+
+/// Outer product of two vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.outer")]
+#[track_caller]
+pub fn outer_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
+    expect(ops::outer_out(input, vec2, out));
+}
+
 /// Reorders the dimensions.
 #[doc(alias = "torch.permute")]
 #[track_caller]
 pub fn permute(input: &Tensor, dims: impl IntoDims) -> Tensor {
     expect(ops::permute(input, &dims.into_dims()))
+}
+
+/// Numbers of the Poisson distribution with the given rates.
+#[doc(alias = "torch.poisson")]
+#[track_caller]
+pub fn poisson(input: &Tensor) -> Tensor {
+    expect(ops::poisson(input, None))
+}
+
+/// Numbers of the Poisson distribution with the given rates.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn poisson_with(input: &Tensor, o: PoissonOptions) -> Tensor {
+    expect(ops::poisson(input, o.generator.as_ref()))
 }
 
 /// A complex tensor of its magnitude `abs` and its angle.
@@ -1904,6 +4379,20 @@ pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) {
     expect(ops::polar_out(abs, angle, out));
 }
 
+/// The `n`th derivative of `digamma`.
+#[doc(alias = "torch.polygamma")]
+#[track_caller]
+pub fn polygamma(n: i64, input: &Tensor) -> Tensor {
+    expect(ops::polygamma(n, input))
+}
+
+/// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.polygamma")]
+#[track_caller]
+pub fn polygamma_out(n: i64, input: &Tensor, out: &mut Tensor) {
+    expect(ops::polygamma_out(n, input, out));
+}
+
 /// The input itself; booleans are refused.
 #[doc(alias = "torch.positive")]
 #[track_caller]
@@ -1914,17 +4403,154 @@ pub fn positive(input: &Tensor) -> Tensor {
 /// The input to the power `exponent`.
 #[doc(alias = "torch.pow")]
 #[track_caller]
-pub fn pow(input: &Tensor, exponent: impl Operand) -> Tensor {
+pub fn pow(input: impl Operand, exponent: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let exponent = expect(exponent.operand());
-    expect(ops::pow(input, &exponent))
+    expect(ops::pow(&input, &exponent))
 }
 
 /// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.pow")]
 #[track_caller]
-pub fn pow_out(input: &Tensor, exponent: impl Operand, out: &mut Tensor) {
+pub fn pow_out(input: impl Operand, exponent: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let exponent = expect(exponent.operand());
-    expect(ops::pow_out(input, &exponent, out));
+    expect(ops::pow_out(&input, &exponent, out));
+}
+
+/// Product of all elements.
+#[doc(alias = "torch.prod")]
+#[track_caller]
+pub fn prod(input: &Tensor) -> Tensor {
+    expect(ops::prod(input, None))
+}
+
+/// Product over a dimension.
+#[doc(alias = "torch.prod")]
+#[track_caller]
+pub fn prod_dim(input: &Tensor, dim: i64, keepdim: bool) -> Tensor {
+    expect(ops::prod_dim(input, dim, keepdim, None))
+}
+
+/// Product over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.prod")]
+#[track_caller]
+pub fn prod_dim_out(input: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) {
+    expect(ops::prod_dim_out(input, dim, keepdim, None, out));
+}
+
+/// Product over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn prod_dim_out_with(input: &Tensor, dim: i64, o: ProdDimOptions, out: &mut Tensor) {
+    expect(ops::prod_dim_out(input, dim, o.keepdim, o.dtype, out));
+}
+
+/// Product over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn prod_dim_with(input: &Tensor, dim: i64, o: ProdDimOptions) -> Tensor {
+    expect(ops::prod_dim(input, dim, o.keepdim, o.dtype))
+}
+
+/// Product of all elements. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.prod")]
+#[track_caller]
+pub fn prod_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::prod_out(input, None, out));
+}
+
+/// Product of all elements. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn prod_out_with(input: &Tensor, o: ProdOptions, out: &mut Tensor) {
+    expect(ops::prod_out(input, o.dtype, out));
+}
+
+/// Product of all elements.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn prod_with(input: &Tensor, o: ProdOptions) -> Tensor {
+    expect(ops::prod(input, o.dtype))
+}
+
+/// Sets, or adds to, elements of the flattened input at indices.
+#[doc(alias = "torch.put")]
+#[track_caller]
+pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
+    expect(ops::put(input, index, source, accumulate))
+}
+
+/// Sets, or adds to, elements of the flattened input at indices.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn put_with(input: &Tensor, index: &Tensor, source: &Tensor, o: PutOptions) -> Tensor {
+    expect(ops::put(input, index, source, o.accumulate))
+}
+
+/// Quantiles of all elements, or over a dimension.
+#[doc(alias = "torch.quantile")]
+#[track_caller]
+pub fn quantile(input: &Tensor, q: &Tensor) -> Tensor {
+    expect(ops::quantile(input, q, None, false, "linear"))
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.quantile")]
+#[track_caller]
+pub fn quantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
+    expect(ops::quantile_out(input, q, None, false, "linear", out));
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantile_out_with(input: &Tensor, q: &Tensor, o: QuantileOptions, out: &mut Tensor) {
+    expect(ops::quantile_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+}
+
+/// One quantile of all elements, or over a dimension.
+#[doc(alias = "torch.quantile")]
+#[track_caller]
+pub fn quantile_scalar(input: &Tensor, q: f64) -> Tensor {
+    expect(ops::quantile_scalar(input, q, None, false, "linear"))
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.quantile")]
+#[track_caller]
+pub fn quantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
+    expect(ops::quantile_scalar_out(input, q, None, false, "linear", out));
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantile_scalar_out_with(input: &Tensor, q: f64, o: QuantileScalarOptions, out: &mut Tensor) {
+    expect(ops::quantile_scalar_out(input, q, o.dim, o.keepdim, &o.interpolation, out));
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantile_scalar_with(input: &Tensor, q: f64, o: QuantileScalarOptions) -> Tensor {
+    expect(ops::quantile_scalar(input, q, o.dim, o.keepdim, &o.interpolation))
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn quantile_with(input: &Tensor, q: &Tensor, o: QuantileOptions) -> Tensor {
+    expect(ops::quantile(input, q, o.dim, o.keepdim, &o.interpolation))
 }
 
 /// Radians to degrees.
@@ -1939,6 +4565,253 @@ pub fn rad2deg(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::rad2deg_out(input, out));
+}
+
+/// A tensor of uniform numbers of `[0, 1)`.
+#[doc(alias = "torch.rand")]
+#[track_caller]
+pub fn rand(size: impl IntoDims) -> Tensor {
+    expect(ops::rand(&size.into_dims(), None, None, None, None, None))
+}
+
+/// Uniform numbers of `[0, 1)` in the input's shape.
+#[doc(alias = "torch.rand_like")]
+#[track_caller]
+pub fn rand_like(input: &Tensor) -> Tensor {
+    expect(ops::rand_like(input, None, None, None, None, None))
+}
+
+/// Uniform numbers of `[0, 1)` in the input's shape.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rand_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(o.requires_grad, ops::rand_like(input, o.dtype, o.layout, o.device, None, o.memory_format)))
+}
+
+/// A tensor of uniform numbers of `[0, 1)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::rand(
+            &size.into_dims(),
+            o.generator.as_ref(),
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
+/// A tensor of integers of `[0, high)`.
+#[doc(alias = "torch.randint")]
+#[track_caller]
+pub fn randint(high: i64, size: impl IntoDims) -> Tensor {
+    expect(ops::randint(high, &size.into_dims(), None, None, None, None, None))
+}
+
+/// Integers of `[0, high)` in the input's shape.
+#[doc(alias = "torch.randint_like")]
+#[track_caller]
+pub fn randint_like(input: &Tensor, high: i64) -> Tensor {
+    expect(ops::randint_like(input, high, None, None, None, None, None))
+}
+
+/// Integers of `[low, high)` in the input's shape.
+#[doc(alias = "torch.randint_like")]
+#[track_caller]
+pub fn randint_like_low(input: &Tensor, low: i64, high: i64) -> Tensor {
+    expect(ops::randint_like_low(input, low, high, None, None, None, None, None))
+}
+
+/// Integers of `[low, high)` in the input's shape.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_like_low_with(
+    input: &Tensor,
+    low: i64,
+    high: i64,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randint_like_low(input, low, high, o.dtype, o.layout, o.device, None, o.memory_format),
+    ))
+}
+
+/// Integers of `[0, high)` in the input's shape.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_like_with(input: &Tensor, high: i64, options: impl Into<TensorOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randint_like(input, high, o.dtype, o.layout, o.device, None, o.memory_format),
+    ))
+}
+
+/// A tensor of integers of `[low, high)`.
+#[doc(alias = "torch.randint")]
+#[track_caller]
+pub fn randint_low(low: i64, high: i64, size: impl IntoDims) -> Tensor {
+    expect(ops::randint_low(low, high, &size.into_dims(), None, None, None, None, None))
+}
+
+/// A tensor of integers of `[low, high)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_low_with(
+    low: i64,
+    high: i64,
+    size: impl IntoDims,
+    options: impl Into<RandintLowOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::randint_low(
+            low,
+            high,
+            &size.into_dims(),
+            o.generator.as_ref(),
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
+/// A tensor of integers of `[0, high)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::randint(
+            high,
+            &size.into_dims(),
+            o.generator.as_ref(),
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
+/// A tensor of standard normal numbers.
+#[doc(alias = "torch.randn")]
+#[track_caller]
+pub fn randn(size: impl IntoDims) -> Tensor {
+    expect(ops::randn(&size.into_dims(), None, None, None, None, None))
+}
+
+/// Standard normal numbers in the input's shape.
+#[doc(alias = "torch.randn_like")]
+#[track_caller]
+pub fn randn_like(input: &Tensor) -> Tensor {
+    expect(ops::randn_like(input, None, None, None, None, None))
+}
+
+/// Standard normal numbers in the input's shape.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randn_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randn_like(input, o.dtype, o.layout, o.device, None, o.memory_format),
+    ))
+}
+
+/// A tensor of standard normal numbers.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randn_with(size: impl IntoDims, options: impl Into<RandnOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::randn(
+            &size.into_dims(),
+            o.generator.as_ref(),
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
+/// A random permutation of `0..n`.
+#[doc(alias = "torch.randperm")]
+#[track_caller]
+pub fn randperm(n: i64) -> Tensor {
+    expect(ops::randperm(n, None, None, None, None, None))
+}
+
+/// A random permutation of `0..n`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::randperm(n, o.generator.as_ref(), o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+    ))
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps.
+#[doc(alias = "torch.range")]
+#[track_caller]
+pub fn range_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
+    expect(ops::range_step(start.into(), end.into(), step.into(), None, None, None, None))
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn range_step_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<RangeStepOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::range_step(
+            start.into(),
+            end.into(),
+            o.step,
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
+/// All elements in one dimension.
+#[doc(alias = "torch.ravel")]
+#[track_caller]
+pub fn ravel(input: &Tensor) -> Tensor {
+    expect(ops::ravel(input))
 }
 
 /// Real part as a view; a real tensor is returned as it is.
@@ -2006,6 +4879,36 @@ pub fn resolve_neg(input: &Tensor) -> Tensor {
     expect(ops::resolve_neg(input))
 }
 
+/// Shifts elements along dimensions, around the end.
+#[doc(alias = "torch.roll")]
+#[track_caller]
+pub fn roll(input: &Tensor, shifts: impl IntoDims, dims: impl IntoDims) -> Tensor {
+    expect(ops::roll(input, &shifts.into_dims(), &dims.into_dims()))
+}
+
+/// Shifts elements along dimensions, around the end.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn roll_with(input: &Tensor, shifts: impl IntoDims, o: RollOptions) -> Tensor {
+    expect(ops::roll(input, &shifts.into_dims(), &o.dims))
+}
+
+/// Rotates by 90 degrees in a plane.
+#[doc(alias = "torch.rot90")]
+#[track_caller]
+pub fn rot90(input: &Tensor, k: i64, dims: impl IntoDims) -> Tensor {
+    expect(ops::rot90(input, k, &dims.into_dims()))
+}
+
+/// Rotates by 90 degrees in a plane.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rot90_with(input: &Tensor, o: Rot90Options) -> Tensor {
+    expect(ops::rot90(input, o.k, &o.dims))
+}
+
 /// Rounds to the nearest integer, or to `decimals` places, halves to even.
 #[doc(alias = "torch.round")]
 #[track_caller]
@@ -2034,6 +4937,20 @@ pub fn round_out_with(input: &Tensor, o: RoundOptions, out: &mut Tensor) {
 #[track_caller]
 pub fn round_with(input: &Tensor, o: RoundOptions) -> Tensor {
     expect(ops::round(input, o.decimals))
+}
+
+/// Joins along rows.
+#[doc(alias = "torch.row_stack")]
+#[track_caller]
+pub fn row_stack(tensors: &[Tensor]) -> Tensor {
+    expect(ops::vstack(tensors))
+}
+
+/// Joins along rows. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.row_stack")]
+#[track_caller]
+pub fn row_stack_out(tensors: &[Tensor], out: &mut Tensor) {
+    expect(ops::vstack_out(tensors, out));
 }
 
 /// `1 / sqrt(x)`.
@@ -2067,11 +4984,270 @@ pub fn rsub_with(input: &Tensor, other: impl Operand, o: RsubOptions) -> Tensor 
     expect(ops::rsub(input, &other, o.alpha))
 }
 
+/// Sets the elements along a dimension at `index` to those of `src`.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
+    expect(ops::scatter(input, dim, index, src))
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`.
+#[doc(alias = "torch.scatter_add")]
+#[track_caller]
+pub fn scatter_add(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
+    expect(ops::scatter_add(input, dim, index, src))
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter_add")]
+#[track_caller]
+pub fn scatter_add_out(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) {
+    expect(ops::scatter_add_out(input, dim, index, src, out));
+}
+
+/// Sets the elements along a dimension at `index` to those of `src`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_out(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) {
+    expect(ops::scatter_out(input, dim, index, src, out));
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+#[doc(alias = "torch.scatter_reduce")]
+#[track_caller]
+pub fn scatter_reduce(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::scatter_reduce(input, dim, index, src, reduce, true))
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter_reduce")]
+#[track_caller]
+pub fn scatter_reduce_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_reduce_out(input, dim, index, src, reduce, true, out));
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn scatter_reduce_out_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    o: ScatterReduceOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_reduce_out(input, dim, index, src, reduce, o.include_self, out));
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn scatter_reduce_with(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    o: ScatterReduceOptions,
+) -> Tensor {
+    expect(ops::scatter_reduce(input, dim, index, src, reduce, o.include_self))
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_src_reduce(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::scatter_src_reduce(input, dim, index, src, reduce))
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_src_reduce_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_src_reduce_out(input, dim, index, src, reduce, out));
+}
+
+/// Sets the elements along a dimension at `index` to a number.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_value(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
+    expect(ops::scatter_value(input, dim, index, value.into()))
+}
+
+/// Sets the elements along a dimension at `index` to a number. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_value_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_value_out(input, dim, index, value.into(), out));
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_value_reduce(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: impl Into<Scalar>,
+    reduce: &str,
+) -> Tensor {
+    expect(ops::scatter_value_reduce(input, dim, index, value.into(), reduce))
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+#[track_caller]
+pub fn scatter_value_reduce_out(
+    input: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: impl Into<Scalar>,
+    reduce: &str,
+    out: &mut Tensor,
+) {
+    expect(ops::scatter_value_reduce_out(input, dim, index, value.into(), reduce, out));
+}
+
+/// Where values would be inserted into sorted rows.
+#[doc(alias = "torch.searchsorted")]
+#[track_caller]
+pub fn searchsorted(sorted_sequence: &Tensor, input: &Tensor) -> Tensor {
+    expect(ops::searchsorted(sorted_sequence, input, false, false, None, None))
+}
+
+/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.searchsorted")]
+#[track_caller]
+pub fn searchsorted_out(sorted_sequence: &Tensor, input: &Tensor, out: &mut Tensor) {
+    expect(ops::searchsorted_out(sorted_sequence, input, false, false, None, None, out));
+}
+
+/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn searchsorted_out_with(
+    sorted_sequence: &Tensor,
+    input: &Tensor,
+    o: SearchsortedOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::searchsorted_out(
+        sorted_sequence,
+        input,
+        o.out_int32,
+        o.right,
+        o.side.as_deref(),
+        o.sorter.as_ref(),
+        out,
+    ));
+}
+
+/// Where a value would be inserted into sorted rows.
+#[doc(alias = "torch.searchsorted")]
+#[track_caller]
+pub fn searchsorted_scalar(sorted_sequence: &Tensor, self_: impl Into<Scalar>) -> Tensor {
+    expect(ops::searchsorted_scalar(sorted_sequence, self_.into(), false, false, None, None))
+}
+
+/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.searchsorted")]
+#[track_caller]
+pub fn searchsorted_scalar_out(sorted_sequence: &Tensor, self_: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::searchsorted_scalar_out(sorted_sequence, self_.into(), false, false, None, None, out));
+}
+
+/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn searchsorted_scalar_out_with(
+    sorted_sequence: &Tensor,
+    self_: impl Into<Scalar>,
+    o: SearchsortedScalarOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::searchsorted_scalar_out(
+        sorted_sequence,
+        self_.into(),
+        o.out_int32,
+        o.right,
+        o.side.as_deref(),
+        o.sorter.as_ref(),
+        out,
+    ));
+}
+
+/// Where a value would be inserted into sorted rows.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn searchsorted_scalar_with(
+    sorted_sequence: &Tensor,
+    self_: impl Into<Scalar>,
+    o: SearchsortedScalarOptions,
+) -> Tensor {
+    expect(ops::searchsorted_scalar(
+        sorted_sequence,
+        self_.into(),
+        o.out_int32,
+        o.right,
+        o.side.as_deref(),
+        o.sorter.as_ref(),
+    ))
+}
+
+/// Where values would be inserted into sorted rows.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: SearchsortedOptions) -> Tensor {
+    expect(ops::searchsorted(
+        sorted_sequence,
+        input,
+        o.out_int32,
+        o.right,
+        o.side.as_deref(),
+        o.sorter.as_ref(),
+    ))
+}
+
 /// One slice along a dimension, which is removed.
 #[doc(alias = "torch.select")]
 #[track_caller]
 pub fn select(input: &Tensor, dim: i64, index: i64) -> Tensor {
     expect(ops::select(input, dim, index))
+}
+
+/// A copy with one slice of a dimension replaced by `src`.
+#[doc(alias = "torch.select_scatter")]
+#[track_caller]
+pub fn select_scatter(input: &Tensor, src: &Tensor, dim: i64, index: i64) -> Tensor {
+    expect(ops::select_scatter(input, src, dim, index))
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
@@ -2172,6 +5348,124 @@ pub fn sinh_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::sinh_out(input, out));
 }
 
+/// A copy with a range of a dimension replaced by `src`.
+#[doc(alias = "torch.slice_scatter")]
+#[track_caller]
+pub fn slice_scatter(input: &Tensor, src: &Tensor) -> Tensor {
+    expect(ops::slice_scatter(input, src, 0, None, None, 1))
+}
+
+/// A copy with a range of a dimension replaced by `src`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn slice_scatter_with(input: &Tensor, src: &Tensor, o: SliceScatterOptions) -> Tensor {
+    expect(ops::slice_scatter(input, src, o.dim, o.start, o.end, o.step))
+}
+
+/// Exponentials over their sum, along a dimension.
+#[doc(alias = "torch.softmax")]
+#[track_caller]
+pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::softmax(input, dim, None))
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.softmax")]
+#[track_caller]
+pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, None, out));
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, o.dtype, out));
+}
+
+/// Exponentials over their sum, along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
+    expect(ops::softmax(input, dim, o.dtype))
+}
+
+/// Sorted elements along a dimension, and where they come from.
+#[doc(alias = "torch.sort")]
+#[track_caller]
+pub fn sort(input: &Tensor, dim: i64, descending: bool) -> SortResult {
+    expect(ops::sort(input, dim, descending)).into()
+}
+
+/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sort")]
+#[track_caller]
+pub fn sort_out(input: &Tensor, dim: i64, descending: bool, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::sort_out(input, dim, descending, out0, out1));
+}
+
+/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sort_out_with(input: &Tensor, o: SortOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::sort_out(input, o.dim, o.descending, out0, out1));
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+#[doc(alias = "torch.sort")]
+#[track_caller]
+pub fn sort_stable(input: &Tensor, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
+    expect(ops::sort_stable(input, stable, dim, descending)).into()
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.sort")]
+#[track_caller]
+pub fn sort_stable_out(
+    input: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::sort_stable_out(input, stable, dim, descending, out0, out1));
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sort_stable_out_with(
+    input: &Tensor,
+    stable: Option<bool>,
+    o: SortStableOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::sort_stable_out(input, stable, o.dim, o.descending, out0, out1));
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sort_stable_with(input: &Tensor, stable: Option<bool>, o: SortStableOptions) -> SortResult {
+    expect(ops::sort_stable(input, stable, o.dim, o.descending)).into()
+}
+
+/// Sorted elements along a dimension, and where they come from.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sort_with(input: &Tensor, o: SortOptions) -> SortResult {
+    expect(ops::sort(input, o.dim, o.descending)).into()
+}
+
 /// Chunks of `split_size` along a dimension.
 #[doc(alias = "torch.split")]
 #[track_caller]
@@ -2270,6 +5564,95 @@ pub fn squeeze_dims(input: &Tensor, dim: impl IntoDims) -> Tensor {
     expect(ops::squeeze_dims(input, &dim.into_dims()))
 }
 
+/// Joins tensors along a new dimension.
+#[doc(alias = "torch.stack")]
+#[track_caller]
+pub fn stack(tensors: &[Tensor], dim: i64) -> Tensor {
+    expect(ops::stack(tensors, dim))
+}
+
+/// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.stack")]
+#[track_caller]
+pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) {
+    expect(ops::stack_out(tensors, dim, out));
+}
+
+/// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn stack_out_with(tensors: &[Tensor], o: StackOptions, out: &mut Tensor) {
+    expect(ops::stack_out(tensors, o.dim, out));
+}
+
+/// Joins tensors along a new dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn stack_with(tensors: &[Tensor], o: StackOptions) -> Tensor {
+    expect(ops::stack(tensors, o.dim))
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+#[doc(alias = "torch.std")]
+#[track_caller]
+pub fn std(input: &Tensor) -> Tensor {
+    expect(ops::std(input, None, None, false))
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+#[doc(alias = "torch.std")]
+#[track_caller]
+pub fn std_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::std(input, Some(&*dim.into_dims()), None, keepdim))
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.std")]
+#[track_caller]
+pub fn std_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::std_out(input, Some(&*dim.into_dims()), None, keepdim, out));
+}
+
+/// Standard deviation and mean.
+#[doc(alias = "torch.std_mean")]
+#[track_caller]
+pub fn std_mean(input: &Tensor) -> (Tensor, Tensor) {
+    expect(ops::std_mean(input, None, None, false))
+}
+
+/// Standard deviation and mean.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn std_mean_with(input: &Tensor, o: StdMeanOptions) -> (Tensor, Tensor) {
+    expect(ops::std_mean(input, o.dim.as_deref(), o.correction, o.keepdim))
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.std")]
+#[track_caller]
+pub fn std_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::std_out(input, None, None, false, out));
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn std_out_with(input: &Tensor, o: StdOptions, out: &mut Tensor) {
+    expect(ops::std_out(input, o.dim.as_deref(), o.correction, o.keepdim, out));
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn std_with(input: &Tensor, o: StdOptions) -> Tensor {
+    expect(ops::std(input, o.dim.as_deref(), o.correction, o.keepdim))
+}
+
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
 #[doc(alias = "torch.sub")]
 #[track_caller]
@@ -2338,45 +5721,35 @@ pub fn subtract_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tens
     expect(ops::sub(input, &other, o.alpha))
 }
 
-/// Sum of all elements, or over dimensions.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum(input: &Tensor) -> Tensor {
     expect(ops::sum(input, None, false, None))
 }
 
-/// Sum of all elements, or over dimensions.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
     expect(ops::sum(input, Some(&*dim.into_dims()), keepdim, None))
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
     expect(ops::sum_out(input, Some(&*dim.into_dims()), keepdim, None, out));
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::sum_out(input, None, false, None, out));
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2384,9 +5757,7 @@ pub fn sum_out_with(input: &Tensor, o: SumOptions, out: &mut Tensor) {
     expect(ops::sum_out(input, o.dim.as_deref(), o.keepdim, o.dtype, out));
 }
 
-/// Sum of all elements, or over dimensions.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2394,11 +5765,69 @@ pub fn sum_with(input: &Tensor, o: SumOptions) -> Tensor {
     expect(ops::sum(input, o.dim.as_deref(), o.keepdim, o.dtype))
 }
 
+/// Swaps two dimensions.
+#[doc(alias = "torch.swapaxes")]
+#[track_caller]
+pub fn swapaxes(input: &Tensor, axis0: i64, axis1: i64) -> Tensor {
+    expect(ops::swapaxes(input, axis0, axis1))
+}
+
+/// Swaps two dimensions.
+#[doc(alias = "torch.swapdims")]
+#[track_caller]
+pub fn swapdims(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
+    expect(ops::swapdims(input, dim0, dim1))
+}
+
 /// Transposes a matrix.
 #[doc(alias = "torch.t")]
 #[track_caller]
 pub fn t(input: &Tensor) -> Tensor {
     expect(ops::t(input))
+}
+
+/// Elements of the flattened input at indices.
+#[doc(alias = "torch.take")]
+#[track_caller]
+pub fn take(input: &Tensor, index: &Tensor) -> Tensor {
+    expect(ops::take(input, index))
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input.
+#[doc(alias = "torch.take_along_dim")]
+#[track_caller]
+pub fn take_along_dim(input: &Tensor, indices: &Tensor, dim: i64) -> Tensor {
+    expect(ops::take_along_dim(input, indices, Some(dim)))
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.take_along_dim")]
+#[track_caller]
+pub fn take_along_dim_out(input: &Tensor, indices: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::take_along_dim_out(input, indices, Some(dim), out));
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn take_along_dim_out_with(input: &Tensor, indices: &Tensor, o: TakeAlongDimOptions, out: &mut Tensor) {
+    expect(ops::take_along_dim_out(input, indices, o.dim, out));
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn take_along_dim_with(input: &Tensor, indices: &Tensor, o: TakeAlongDimOptions) -> Tensor {
+    expect(ops::take_along_dim(input, indices, o.dim))
+}
+
+/// Elements of the flattened input at indices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.take")]
+#[track_caller]
+pub fn take_out(input: &Tensor, index: &Tensor, out: &mut Tensor) {
+    expect(ops::take_out(input, index, out));
 }
 
 /// Tangent.
@@ -2429,11 +5858,221 @@ pub fn tanh_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::tanh_out(input, out));
 }
 
+/// Parts along a dimension, cut at indices.
+#[doc(alias = "torch.tensor_split")]
+#[track_caller]
+pub fn tensor_split_indices(input: &Tensor, indices: impl IntoDims, dim: i64) -> Vec<Tensor> {
+    expect(ops::tensor_split_indices(input, &indices.into_dims(), dim))
+}
+
+/// Parts along a dimension, cut at indices.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn tensor_split_indices_with(
+    input: &Tensor,
+    indices: impl IntoDims,
+    o: TensorSplitIndicesOptions,
+) -> Vec<Tensor> {
+    expect(ops::tensor_split_indices(input, &indices.into_dims(), o.dim))
+}
+
+/// Equal parts along a dimension; the first ones take the remainder.
+#[doc(alias = "torch.tensor_split")]
+#[track_caller]
+pub fn tensor_split_sections(input: &Tensor, sections: i64, dim: i64) -> Vec<Tensor> {
+    expect(ops::tensor_split_sections(input, sections, dim))
+}
+
+/// Equal parts along a dimension; the first ones take the remainder.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn tensor_split_sections_with(
+    input: &Tensor,
+    sections: i64,
+    o: TensorSplitSectionsOptions,
+) -> Vec<Tensor> {
+    expect(ops::tensor_split_sections(input, sections, o.dim))
+}
+
+/// Repeats the tensor along its last dimensions.
+#[doc(alias = "torch.tile")]
+#[track_caller]
+pub fn tile(input: &Tensor, dims: impl IntoDims) -> Tensor {
+    expect(ops::tile(input, &dims.into_dims()))
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are.
+#[doc(alias = "torch.topk")]
+#[track_caller]
+pub fn topk(input: &Tensor, k: i64, dim: i64) -> TopkResult {
+    expect(ops::topk(input, k, dim, true, true)).into()
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.topk")]
+#[track_caller]
+pub fn topk_out(input: &Tensor, k: i64, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::topk_out(input, k, dim, true, true, out0, out1));
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn topk_out_with(input: &Tensor, k: i64, o: TopkOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::topk_out(input, k, o.dim, o.largest, o.sorted, out0, out1));
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn topk_with(input: &Tensor, k: i64, o: TopkOptions) -> TopkResult {
+    expect(ops::topk(input, k, o.dim, o.largest, o.sorted)).into()
+}
+
+/// Sum of a matrix's diagonal.
+#[doc(alias = "torch.trace")]
+#[track_caller]
+pub fn trace(input: &Tensor) -> Tensor {
+    expect(ops::trace(input))
+}
+
 /// Swaps two dimensions.
 #[doc(alias = "torch.transpose")]
 #[track_caller]
 pub fn transpose(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
     expect(ops::transpose(input, dim0, dim1))
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+#[doc(alias = "torch.trapezoid")]
+#[track_caller]
+pub fn trapezoid(y: &Tensor) -> Tensor {
+    expect(ops::trapezoid(y, Scalar::Int(1), -1))
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn trapezoid_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
+    expect(ops::trapezoid(y, o.dx, o.dim))
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+#[doc(alias = "torch.trapz")]
+#[track_caller]
+pub fn trapz(y: &Tensor) -> Tensor {
+    expect(ops::trapezoid(y, Scalar::Int(1), -1))
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn trapz_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
+    expect(ops::trapezoid(y, o.dx, o.dim))
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere.
+#[doc(alias = "torch.tril")]
+#[track_caller]
+pub fn tril(input: &Tensor, diagonal: i64) -> Tensor {
+    expect(ops::tril(input, diagonal))
+}
+
+/// Coordinates of a triangle.
+#[doc(alias = "torch.tril_indices")]
+#[track_caller]
+pub fn tril_indices(row: i64, col: i64, offset: i64) -> Tensor {
+    expect(ops::tril_indices(row, col, offset, None, None, None, None))
+}
+
+/// Coordinates of a triangle.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn tril_indices_with(row: i64, col: i64, options: impl Into<TrilIndicesOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::tril_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+    ))
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tril")]
+#[track_caller]
+pub fn tril_out(input: &Tensor, diagonal: i64, out: &mut Tensor) {
+    expect(ops::tril_out(input, diagonal, out));
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn tril_out_with(input: &Tensor, o: TrilOptions, out: &mut Tensor) {
+    expect(ops::tril_out(input, o.diagonal, out));
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn tril_with(input: &Tensor, o: TrilOptions) -> Tensor {
+    expect(ops::tril(input, o.diagonal))
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere.
+#[doc(alias = "torch.triu")]
+#[track_caller]
+pub fn triu(input: &Tensor, diagonal: i64) -> Tensor {
+    expect(ops::triu(input, diagonal))
+}
+
+/// Coordinates of a triangle.
+#[doc(alias = "torch.triu_indices")]
+#[track_caller]
+pub fn triu_indices(row: i64, col: i64, offset: i64) -> Tensor {
+    expect(ops::triu_indices(row, col, offset, None, None, None, None))
+}
+
+/// Coordinates of a triangle.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn triu_indices_with(row: i64, col: i64, options: impl Into<TriuIndicesOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::triu_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+    ))
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.triu")]
+#[track_caller]
+pub fn triu_out(input: &Tensor, diagonal: i64, out: &mut Tensor) {
+    expect(ops::triu_out(input, diagonal, out));
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn triu_out_with(input: &Tensor, o: TriuOptions, out: &mut Tensor) {
+    expect(ops::triu_out(input, o.diagonal, out));
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn triu_with(input: &Tensor, o: TriuOptions) -> Tensor {
+    expect(ops::triu(input, o.diagonal))
 }
 
 /// Divides the input by `other`; integers give floats.
@@ -2481,11 +6120,91 @@ pub fn unbind_with(input: &Tensor, o: UnbindOptions) -> Vec<Tensor> {
     expect(ops::unbind(input, o.dim))
 }
 
+/// One dimension as several.
+#[doc(alias = "torch.unflatten")]
+#[track_caller]
+pub fn unflatten(input: &Tensor, dim: i64, sizes: impl IntoDims) -> Tensor {
+    expect(ops::unflatten(input, dim, &sizes.into_dims()))
+}
+
 /// Inserts a dimension of size 1.
 #[doc(alias = "torch.unsqueeze")]
 #[track_caller]
 pub fn unsqueeze(input: &Tensor, dim: i64) -> Tensor {
     expect(ops::unsqueeze(input, dim))
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+#[doc(alias = "torch.var")]
+#[track_caller]
+pub fn var(input: &Tensor) -> Tensor {
+    expect(ops::var(input, None, None, false))
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+#[doc(alias = "torch.var")]
+#[track_caller]
+pub fn var_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::var(input, Some(&*dim.into_dims()), None, keepdim))
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.var")]
+#[track_caller]
+pub fn var_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::var_out(input, Some(&*dim.into_dims()), None, keepdim, out));
+}
+
+/// Variance and mean.
+#[doc(alias = "torch.var_mean")]
+#[track_caller]
+pub fn var_mean(input: &Tensor) -> (Tensor, Tensor) {
+    expect(ops::var_mean(input, None, None, false))
+}
+
+/// Variance and mean.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn var_mean_with(input: &Tensor, o: VarMeanOptions) -> (Tensor, Tensor) {
+    expect(ops::var_mean(input, o.dim.as_deref(), o.correction, o.keepdim))
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.var")]
+#[track_caller]
+pub fn var_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::var_out(input, None, None, false, out));
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn var_out_with(input: &Tensor, o: VarOptions, out: &mut Tensor) {
+    expect(ops::var_out(input, o.dim.as_deref(), o.correction, o.keepdim, out));
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn var_with(input: &Tensor, o: VarOptions) -> Tensor {
+    expect(ops::var(input, o.dim.as_deref(), o.correction, o.keepdim))
+}
+
+/// Dot product with the first vector conjugated.
+#[doc(alias = "torch.vdot")]
+#[track_caller]
+pub fn vdot(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::vdot(input, other))
+}
+
+/// Dot product with the first vector conjugated. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.vdot")]
+#[track_caller]
+pub fn vdot_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::vdot_out(input, other, out));
 }
 
 /// A real tensor with a last dimension of 2 as a complex one.
@@ -2502,28 +6221,59 @@ pub fn view_as_real(input: &Tensor) -> Tensor {
     expect(ops::view_as_real(input))
 }
 
+/// Equal parts along one dimension.
+#[doc(alias = "torch.vsplit")]
+#[track_caller]
+pub fn vsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
+    expect(ops::vsplit(input, sections))
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.vsplit")]
+#[track_caller]
+pub fn vsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::vsplit_array(input, &indices.into_dims()))
+}
+
+/// Joins along rows.
+#[doc(alias = "torch.vstack")]
+#[track_caller]
+pub fn vstack(tensors: &[Tensor]) -> Tensor {
+    expect(ops::vstack(tensors))
+}
+
+/// Joins along rows. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.vstack")]
+#[track_caller]
+pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) {
+    expect(ops::vstack_out(tensors, out));
+}
+
 /// Elements of the input where `condition` holds, of `other` elsewhere.
 #[doc(alias = "torch.where")]
 #[track_caller]
-pub fn where_(condition: &Tensor, input: &Tensor, other: impl Operand) -> Tensor {
+pub fn where_(condition: &Tensor, input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::where_(condition, input, &other))
+    expect(ops::where_(condition, &input, &other))
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.where")]
 #[track_caller]
-pub fn where_out(condition: &Tensor, input: &Tensor, other: impl Operand, out: &mut Tensor) {
+pub fn where_out(condition: &Tensor, input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::where_out(condition, input, &other, out));
+    expect(ops::where_out(condition, &input, &other, out));
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN.
 #[doc(alias = "torch.xlogy")]
 #[track_caller]
-pub fn xlogy(input: &Tensor, other: impl Operand) -> Tensor {
+pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::xlogy(input, &other))
+    expect(ops::xlogy(&input, &other))
 }
 
 /// Sets every element to zero.

@@ -110,6 +110,38 @@ impl Tensor {
         self
     }
 
+    /// `beta self + alpha` times the sum of the batches' products.
+    #[doc(alias = "torch.Tensor.addbmm")]
+    #[track_caller]
+    pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Tensor {
+        expect(ops::addbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addbmm_")]
+    #[track_caller]
+    pub fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> &Self {
+        expect(ops::addbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha` times the sum of the batches' products.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addbmm_with(&self, batch1: &Tensor, batch2: &Tensor, o: AddbmmOptions) -> Tensor {
+        expect(ops::addbmm(self, batch1, batch2, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addbmm_with_(&self, batch1: &Tensor, batch2: &Tensor, o: AddbmmOptions) -> &Self {
+        expect(ops::addbmm_(self, batch1, batch2, o.beta, o.alpha));
+        self
+    }
+
     /// `self + value * tensor1 / tensor2`.
     #[doc(alias = "torch.Tensor.addcdiv")]
     #[track_caller]
@@ -174,6 +206,146 @@ impl Tensor {
         self
     }
 
+    /// `beta self + alpha (mat1 @ mat2)`.
+    #[doc(alias = "torch.Tensor.addmm")]
+    #[track_caller]
+    pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Tensor {
+        expect(ops::addmm(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addmm_")]
+    #[track_caller]
+    pub fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> &Self {
+        expect(ops::addmm_(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha (mat1 @ mat2)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addmm_with(&self, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions) -> Tensor {
+        expect(ops::addmm(self, mat1, mat2, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addmm_with_(&self, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions) -> &Self {
+        expect(ops::addmm_(self, mat1, mat2, o.beta, o.alpha));
+        self
+    }
+
+    /// `beta self + alpha (mat @ vec)`.
+    #[doc(alias = "torch.Tensor.addmv")]
+    #[track_caller]
+    pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Tensor {
+        expect(ops::addmv(self, mat, vec, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addmv_")]
+    #[track_caller]
+    pub fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> &Self {
+        expect(ops::addmv_(self, mat, vec, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha (mat @ vec)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, o: AddmvOptions) -> Tensor {
+        expect(ops::addmv(self, mat, vec, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addmv_with_(&self, mat: &Tensor, vec: &Tensor, o: AddmvOptions) -> &Self {
+        expect(ops::addmv_(self, mat, vec, o.beta, o.alpha));
+        self
+    }
+
+    /// `beta self + alpha` times the outer product.
+    #[doc(alias = "torch.Tensor.addr")]
+    #[track_caller]
+    pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Tensor {
+        expect(ops::addr(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.addr_")]
+    #[track_caller]
+    pub fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> &Self {
+        expect(ops::addr_(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha` times the outer product.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, o: AddrOptions) -> Tensor {
+        expect(ops::addr(self, vec1, vec2, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn addr_with_(&self, vec1: &Tensor, vec2: &Tensor, o: AddrOptions) -> &Self {
+        expect(ops::addr_(self, vec1, vec2, o.beta, o.alpha));
+        self
+    }
+
+    /// Conjugate transpose of the last two dimensions.
+    #[doc(alias = "torch.Tensor.adjoint")]
+    #[track_caller]
+    pub fn adjoint(&self) -> Tensor {
+        expect(ops::adjoint(self))
+    }
+
+    /// Whether all elements are true.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all(&self) -> Tensor {
+        expect(ops::all(self))
+    }
+
+    /// Whether all elements are true, over a dimension.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::all_dim(self, dim, keepdim))
+    }
+
+    /// Whether all elements are true, over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn all_dim_with(&self, dim: i64, o: AllDimOptions) -> Tensor {
+        expect(ops::all_dim(self, dim, o.keepdim))
+    }
+
+    /// Whether all elements are true, over dimensions.
+    #[doc(alias = "torch.Tensor.all")]
+    #[track_caller]
+    pub fn all_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::all_dims(self, Some(&*dim.into_dims()), keepdim))
+    }
+
+    /// Whether all elements are true, over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn all_dims_with(&self, o: AllDimsOptions) -> Tensor {
+        expect(ops::all_dims(self, o.dim.as_deref(), o.keepdim))
+    }
+
     /// Whether all elements are close, by `isclose`.
     #[doc(alias = "torch.Tensor.allclose")]
     #[track_caller]
@@ -189,11 +361,93 @@ impl Tensor {
         expect(ops::allclose(self, other, o.rtol, o.atol, o.equal_nan))
     }
 
+    /// Largest elements over dimensions; the gradient is shared among equal ones.
+    #[doc(alias = "torch.Tensor.amax")]
+    #[track_caller]
+    pub fn amax(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::amax(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Largest elements over dimensions; the gradient is shared among equal ones.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn amax_with(&self, o: AmaxOptions) -> Tensor {
+        expect(ops::amax(self, &o.dim, o.keepdim))
+    }
+
+    /// Smallest elements over dimensions; the gradient is shared among equal ones.
+    #[doc(alias = "torch.Tensor.amin")]
+    #[track_caller]
+    pub fn amin(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::amin(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Smallest elements over dimensions; the gradient is shared among equal ones.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn amin_with(&self, o: AminOptions) -> Tensor {
+        expect(ops::amin(self, &o.dim, o.keepdim))
+    }
+
+    /// Smallest and largest elements.
+    #[doc(alias = "torch.Tensor.aminmax")]
+    #[track_caller]
+    pub fn aminmax(&self) -> AminmaxResult {
+        expect(ops::aminmax(self, None, false)).into()
+    }
+
+    /// Smallest and largest elements.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn aminmax_with(&self, o: AminmaxOptions) -> AminmaxResult {
+        expect(ops::aminmax(self, o.dim, o.keepdim)).into()
+    }
+
     /// Angle of a complex number; for real ones pi where negative, else 0.
     #[doc(alias = "torch.Tensor.angle")]
     #[track_caller]
     pub fn angle(&self) -> Tensor {
         expect(ops::angle(self))
+    }
+
+    /// Whether any elements are true.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any(&self) -> Tensor {
+        expect(ops::any(self))
+    }
+
+    /// Whether any elements are true, over a dimension.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::any_dim(self, dim, keepdim))
+    }
+
+    /// Whether any elements are true, over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn any_dim_with(&self, dim: i64, o: AnyDimOptions) -> Tensor {
+        expect(ops::any_dim(self, dim, o.keepdim))
+    }
+
+    /// Whether any elements are true, over dimensions.
+    #[doc(alias = "torch.Tensor.any")]
+    #[track_caller]
+    pub fn any_dims(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::any_dims(self, Some(&*dim.into_dims()), keepdim))
+    }
+
+    /// Whether any elements are true, over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn any_dims_with(&self, o: AnyDimsOptions) -> Tensor {
+        expect(ops::any_dims(self, o.dim.as_deref(), o.keepdim))
     }
 
     /// Arc cosine.
@@ -266,17 +520,15 @@ impl Tensor {
     /// Angle of the point (`other`, `self`).
     #[doc(alias = "torch.Tensor.arctan2")]
     #[track_caller]
-    pub fn arctan2(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::atan2(self, &other))
+    pub fn arctan2(&self, other: &Tensor) -> Tensor {
+        expect(ops::atan2(self, other))
     }
 
     /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.arctan2_")]
     #[track_caller]
-    pub fn arctan2_(&self, other: impl Operand) -> &Self {
-        let other = expect(other.operand());
-        expect(ops::atan2_(self, &other));
+    pub fn arctan2_(&self, other: &Tensor) -> &Self {
+        expect(ops::atan2_(self, other));
         self
     }
 
@@ -323,6 +575,65 @@ impl Tensor {
     #[track_caller]
     pub fn argmax_with(&self, o: ArgmaxOptions) -> Tensor {
         expect(ops::argmax(self, o.dim, o.keepdim))
+    }
+
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    #[doc(alias = "torch.Tensor.argmin")]
+    #[track_caller]
+    pub fn argmin(&self) -> Tensor {
+        expect(ops::argmin(self, None, false))
+    }
+
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    #[doc(alias = "torch.Tensor.argmin")]
+    #[track_caller]
+    pub fn argmin_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::argmin(self, Some(dim), keepdim))
+    }
+
+    /// Index of the smallest element, in the flattened input or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argmin_with(&self, o: ArgminOptions) -> Tensor {
+        expect(ops::argmin(self, o.dim, o.keepdim))
+    }
+
+    /// Indices that sort a dimension.
+    #[doc(alias = "torch.Tensor.argsort")]
+    #[track_caller]
+    pub fn argsort(&self, dim: i64, descending: bool) -> Tensor {
+        expect(ops::argsort(self, dim, descending))
+    }
+
+    /// Indices that sort a dimension; equal elements keep their order.
+    #[doc(alias = "torch.Tensor.argsort")]
+    #[track_caller]
+    pub fn argsort_stable(&self, stable: bool, dim: i64, descending: bool) -> Tensor {
+        expect(ops::argsort_stable(self, stable, dim, descending))
+    }
+
+    /// Indices that sort a dimension; equal elements keep their order.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argsort_stable_with(&self, stable: bool, o: ArgsortStableOptions) -> Tensor {
+        expect(ops::argsort_stable(self, stable, o.dim, o.descending))
+    }
+
+    /// Indices that sort a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn argsort_with(&self, o: ArgsortOptions) -> Tensor {
+        expect(ops::argsort(self, o.dim, o.descending))
+    }
+
+    /// Coordinates of the elements that are not zero, one row each.
+    #[doc(alias = "torch.Tensor.argwhere")]
+    #[track_caller]
+    pub fn argwhere(&self) -> Tensor {
+        expect(ops::argwhere(self))
     }
 
     /// A view with any sizes, strides and offset.
@@ -380,17 +691,15 @@ impl Tensor {
     /// Angle of the point (`other`, `self`).
     #[doc(alias = "torch.Tensor.atan2")]
     #[track_caller]
-    pub fn atan2(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::atan2(self, &other))
+    pub fn atan2(&self, other: &Tensor) -> Tensor {
+        expect(ops::atan2(self, other))
     }
 
     /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.atan2_")]
     #[track_caller]
-    pub fn atan2_(&self, other: impl Operand) -> &Self {
-        let other = expect(other.operand());
-        expect(ops::atan2_(self, &other));
+    pub fn atan2_(&self, other: &Tensor) -> &Self {
+        expect(ops::atan2_(self, other));
         self
     }
 
@@ -415,6 +724,83 @@ impl Tensor {
     pub fn atanh_(&self) -> &Self {
         expect(ops::atanh_(self));
         self
+    }
+
+    /// `beta self + alpha (batch1 @ batch2)` over batches.
+    #[doc(alias = "torch.Tensor.baddbmm")]
+    #[track_caller]
+    pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Tensor {
+        expect(ops::baddbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1)))
+    }
+
+    /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.baddbmm_")]
+    #[track_caller]
+    pub fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> &Self {
+        expect(ops::baddbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1)));
+        self
+    }
+
+    /// `beta self + alpha (batch1 @ batch2)` over batches.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn baddbmm_with(&self, batch1: &Tensor, batch2: &Tensor, o: BaddbmmOptions) -> Tensor {
+        expect(ops::baddbmm(self, batch1, batch2, o.beta, o.alpha))
+    }
+
+    /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn baddbmm_with_(&self, batch1: &Tensor, batch2: &Tensor, o: BaddbmmOptions) -> &Self {
+        expect(ops::baddbmm_(self, batch1, batch2, o.beta, o.alpha));
+        self
+    }
+
+    /// Ones with the probabilities of the input, zeros else.
+    #[doc(alias = "torch.Tensor.bernoulli")]
+    #[track_caller]
+    pub fn bernoulli(&self) -> Tensor {
+        expect(ops::bernoulli(self, None))
+    }
+
+    /// Ones with probability `p`, zeros else, in the input's shape.
+    #[doc(alias = "torch.Tensor.bernoulli")]
+    #[track_caller]
+    pub fn bernoulli_p(&self, p: f64) -> Tensor {
+        expect(ops::bernoulli_p(self, p, None))
+    }
+
+    /// Ones with probability `p`, zeros else, in the input's shape.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn bernoulli_p_with(&self, p: f64, o: BernoulliPOptions) -> Tensor {
+        expect(ops::bernoulli_p(self, p, o.generator.as_ref()))
+    }
+
+    /// Ones with the probabilities of the input, zeros else.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn bernoulli_with(&self, o: BernoulliOptions) -> Tensor {
+        expect(ops::bernoulli(self, o.generator.as_ref()))
+    }
+
+    /// Counts (or sums of weights) of each non-negative integer.
+    #[doc(alias = "torch.Tensor.bincount")]
+    #[track_caller]
+    pub fn bincount(&self) -> Tensor {
+        expect(ops::bincount(self, None, 0))
+    }
+
+    /// Counts (or sums of weights) of each non-negative integer.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn bincount_with(&self, o: BincountOptions) -> Tensor {
+        expect(ops::bincount(self, o.weights.as_ref(), o.minlength))
     }
 
     /// Bits that both have; logical for bools.
@@ -517,6 +903,37 @@ impl Tensor {
         self
     }
 
+    /// Batched matrix product.
+    #[doc(alias = "torch.Tensor.bmm")]
+    #[track_caller]
+    pub fn bmm(&self, mat2: &Tensor) -> Tensor {
+        expect(ops::bmm(self, mat2))
+    }
+
+    /// Expanded to the given sizes.
+    #[doc(alias = "torch.Tensor.broadcast_to")]
+    #[track_caller]
+    pub fn broadcast_to(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::broadcast_to(self, &size.into_dims()))
+    }
+
+    /// Fills with numbers of the Cauchy distribution.
+    #[doc(alias = "torch.Tensor.cauchy_")]
+    #[track_caller]
+    pub fn cauchy_(&self, median: f64, sigma: f64) -> &Self {
+        expect(ops::cauchy_(self, median, sigma, None));
+        self
+    }
+
+    /// Fills with numbers of the Cauchy distribution.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cauchy_with(&self, o: CauchyInplaceOptions) -> &Self {
+        expect(ops::cauchy_(self, o.median, o.sigma, o.generator.as_ref()));
+        self
+    }
+
     /// Rounds up.
     #[doc(alias = "torch.Tensor.ceil")]
     #[track_caller]
@@ -530,6 +947,21 @@ impl Tensor {
     pub fn ceil_(&self) -> &Self {
         expect(ops::ceil_(self));
         self
+    }
+
+    /// About equal parts along a dimension.
+    #[doc(alias = "torch.Tensor.chunk")]
+    #[track_caller]
+    pub fn chunk(&self, chunks: i64, dim: i64) -> Vec<Tensor> {
+        expect(ops::chunk(self, chunks, dim))
+    }
+
+    /// About equal parts along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn chunk_with(&self, chunks: i64, o: ChunkOptions) -> Vec<Tensor> {
+        expect(ops::chunk(self, chunks, o.dim))
     }
 
     /// Every element moved into the range from `min` to `max`; a bound may be missing.
@@ -821,6 +1253,106 @@ impl Tensor {
         self
     }
 
+    /// Number of elements that are not zero, of all or over dimensions.
+    #[doc(alias = "torch.Tensor.count_nonzero")]
+    #[track_caller]
+    pub fn count_nonzero(&self) -> Tensor {
+        expect(ops::count_nonzero(self, None))
+    }
+
+    /// Number of elements that are not zero, of all or over dimensions.
+    #[doc(alias = "torch.Tensor.count_nonzero")]
+    #[track_caller]
+    pub fn count_nonzero_dim(&self, dim: impl IntoDims) -> Tensor {
+        expect(ops::count_nonzero(self, Some(&*dim.into_dims())))
+    }
+
+    /// Number of elements that are not zero, of all or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn count_nonzero_with(&self, o: CountNonzeroOptions) -> Tensor {
+        expect(ops::count_nonzero(self, o.dim.as_deref()))
+    }
+
+    /// The largest element so far along a dimension, and where it is.
+    #[doc(alias = "torch.Tensor.cummax")]
+    #[track_caller]
+    pub fn cummax(&self, dim: i64) -> CummaxResult {
+        expect(ops::cummax(self, dim)).into()
+    }
+
+    /// The smallest element so far along a dimension, and where it is.
+    #[doc(alias = "torch.Tensor.cummin")]
+    #[track_caller]
+    pub fn cummin(&self, dim: i64) -> CumminResult {
+        expect(ops::cummin(self, dim)).into()
+    }
+
+    /// Running products along a dimension.
+    #[doc(alias = "torch.Tensor.cumprod")]
+    #[track_caller]
+    pub fn cumprod(&self, dim: i64) -> Tensor {
+        expect(ops::cumprod(self, dim, None))
+    }
+
+    /// Running products along a dimension. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cumprod_")]
+    #[track_caller]
+    pub fn cumprod_(&self, dim: i64) -> &Self {
+        expect(ops::cumprod_(self, dim, None));
+        self
+    }
+
+    /// Running products along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumprod_with(&self, dim: i64, o: CumprodOptions) -> Tensor {
+        expect(ops::cumprod(self, dim, o.dtype))
+    }
+
+    /// Running products along a dimension. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumprod_with_(&self, dim: i64, o: CumprodOptions) -> &Self {
+        expect(ops::cumprod_(self, dim, o.dtype));
+        self
+    }
+
+    /// Running sums along a dimension.
+    #[doc(alias = "torch.Tensor.cumsum")]
+    #[track_caller]
+    pub fn cumsum(&self, dim: i64) -> Tensor {
+        expect(ops::cumsum(self, dim, None))
+    }
+
+    /// Running sums along a dimension. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.cumsum_")]
+    #[track_caller]
+    pub fn cumsum_(&self, dim: i64) -> &Self {
+        expect(ops::cumsum_(self, dim, None));
+        self
+    }
+
+    /// Running sums along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumsum_with(&self, dim: i64, o: CumsumOptions) -> Tensor {
+        expect(ops::cumsum(self, dim, o.dtype))
+    }
+
+    /// Running sums along a dimension. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cumsum_with_(&self, dim: i64, o: CumsumOptions) -> &Self {
+        expect(ops::cumsum_(self, dim, o.dtype));
+        self
+    }
+
     /// Degrees to radians.
     #[doc(alias = "torch.Tensor.deg2rad")]
     #[track_caller]
@@ -843,11 +1375,71 @@ impl Tensor {
         expect(ops::detach(self))
     }
 
+    /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+    #[doc(alias = "torch.Tensor.diag")]
+    #[track_caller]
+    pub fn diag(&self, diagonal: i64) -> Tensor {
+        expect(ops::diag(self, diagonal))
+    }
+
+    /// Matrices with the last dimension on their diagonal.
+    #[doc(alias = "torch.Tensor.diag_embed")]
+    #[track_caller]
+    pub fn diag_embed(&self, offset: i64, dim1: i64, dim2: i64) -> Tensor {
+        expect(ops::diag_embed(self, offset, dim1, dim2))
+    }
+
+    /// Matrices with the last dimension on their diagonal.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diag_embed_with(&self, o: DiagEmbedOptions) -> Tensor {
+        expect(ops::diag_embed(self, o.offset, o.dim1, o.dim2))
+    }
+
+    /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diag_with(&self, o: DiagOptions) -> Tensor {
+        expect(ops::diag(self, o.diagonal))
+    }
+
+    /// A matrix with all elements on its diagonal.
+    #[doc(alias = "torch.Tensor.diagflat")]
+    #[track_caller]
+    pub fn diagflat(&self, offset: i64) -> Tensor {
+        expect(ops::diagflat(self, offset))
+    }
+
+    /// A matrix with all elements on its diagonal.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diagflat_with(&self, o: DiagflatOptions) -> Tensor {
+        expect(ops::diagflat(self, o.offset))
+    }
+
     /// The diagonal of two dimensions, as the last dimension.
     #[doc(alias = "torch.Tensor.diagonal")]
     #[track_caller]
     pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Tensor {
         expect(ops::diagonal(self, offset, dim1, dim2))
+    }
+
+    /// A copy with the diagonal of two dimensions replaced by `src`.
+    #[doc(alias = "torch.Tensor.diagonal_scatter")]
+    #[track_caller]
+    pub fn diagonal_scatter(&self, src: &Tensor) -> Tensor {
+        expect(ops::diagonal_scatter(self, src, 0, 0, 1))
+    }
+
+    /// A copy with the diagonal of two dimensions replaced by `src`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diagonal_scatter_with(&self, src: &Tensor, o: DiagonalScatterOptions) -> Tensor {
+        expect(ops::diagonal_scatter(self, src, o.offset, o.dim1, o.dim2))
     }
 
     /// The diagonal of two dimensions, as the last dimension.
@@ -856,6 +1448,21 @@ impl Tensor {
     #[track_caller]
     pub fn diagonal_with(&self, o: DiagonalOptions) -> Tensor {
         expect(ops::diagonal(self, o.offset, o.dim1, o.dim2))
+    }
+
+    /// Derivative of `lgamma`.
+    #[doc(alias = "torch.Tensor.digamma")]
+    #[track_caller]
+    pub fn digamma(&self) -> Tensor {
+        expect(ops::digamma(self))
+    }
+
+    /// Derivative of `lgamma`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.digamma_")]
+    #[track_caller]
+    pub fn digamma_(&self) -> &Self {
+        expect(ops::digamma_(self));
+        self
     }
 
     /// Divides the input by `other`; integers give floats.
@@ -926,6 +1533,27 @@ impl Tensor {
         self
     }
 
+    /// Sum of products of two vectors.
+    #[doc(alias = "torch.Tensor.dot")]
+    #[track_caller]
+    pub fn dot(&self, tensor: &Tensor) -> Tensor {
+        expect(ops::dot(self, tensor))
+    }
+
+    /// Equal parts along one dimension.
+    #[doc(alias = "torch.Tensor.dsplit")]
+    #[track_caller]
+    pub fn dsplit(&self, sections: i64) -> Vec<Tensor> {
+        expect(ops::dsplit(self, sections))
+    }
+
+    /// Parts along one dimension, cut at indices.
+    #[doc(alias = "torch.Tensor.dsplit")]
+    #[track_caller]
+    pub fn dsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
+        expect(ops::dsplit_array(self, &indices.into_dims()))
+    }
+
     /// Whether elements are equal.
     #[doc(alias = "torch.Tensor.eq")]
     #[track_caller]
@@ -948,6 +1576,51 @@ impl Tensor {
     #[track_caller]
     pub fn equal(&self, other: &Tensor) -> bool {
         expect(ops::equal(self, other))
+    }
+
+    /// Error function.
+    #[doc(alias = "torch.Tensor.erf")]
+    #[track_caller]
+    pub fn erf(&self) -> Tensor {
+        expect(ops::erf(self))
+    }
+
+    /// Error function. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.erf_")]
+    #[track_caller]
+    pub fn erf_(&self) -> &Self {
+        expect(ops::erf_(self));
+        self
+    }
+
+    /// Complementary error function, `1 - erf(x)`.
+    #[doc(alias = "torch.Tensor.erfc")]
+    #[track_caller]
+    pub fn erfc(&self) -> Tensor {
+        expect(ops::erfc(self))
+    }
+
+    /// Complementary error function, `1 - erf(x)`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.erfc_")]
+    #[track_caller]
+    pub fn erfc_(&self) -> &Self {
+        expect(ops::erfc_(self));
+        self
+    }
+
+    /// Inverse of the error function.
+    #[doc(alias = "torch.Tensor.erfinv")]
+    #[track_caller]
+    pub fn erfinv(&self) -> Tensor {
+        expect(ops::erfinv(self))
+    }
+
+    /// Inverse of the error function. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.erfinv_")]
+    #[track_caller]
+    pub fn erfinv_(&self) -> &Self {
+        expect(ops::erfinv_(self));
+        self
     }
 
     /// Exponential.
@@ -987,6 +1660,13 @@ impl Tensor {
         expect(ops::expand(self, &size.into_dims(), false))
     }
 
+    /// Expanded to another tensor's sizes.
+    #[doc(alias = "torch.Tensor.expand_as")]
+    #[track_caller]
+    pub fn expand_as(&self, other: &Tensor) -> Tensor {
+        expect(ops::expand_as(self, other))
+    }
+
     /// Repeats dimensions of size 1 without a copy.
     ///
     /// With all keyword arguments.
@@ -1007,6 +1687,23 @@ impl Tensor {
     #[track_caller]
     pub fn expm1_(&self) -> &Self {
         expect(ops::expm1_(self));
+        self
+    }
+
+    /// Fills with exponentially distributed numbers.
+    #[doc(alias = "torch.Tensor.exponential_")]
+    #[track_caller]
+    pub fn exponential_(&self, lambd: f64) -> &Self {
+        expect(ops::exponential_(self, lambd, None));
+        self
+    }
+
+    /// Fills with exponentially distributed numbers.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn exponential_with(&self, o: ExponentialInplaceOptions) -> &Self {
+        expect(ops::exponential_(self, o.lambd, o.generator.as_ref()));
         self
     }
 
@@ -1056,12 +1753,42 @@ impl Tensor {
         expect(ops::flatten(self, o.start_dim, o.end_dim))
     }
 
+    /// Reverses dimensions.
+    #[doc(alias = "torch.Tensor.flip")]
+    #[track_caller]
+    pub fn flip(&self, dims: impl IntoDims) -> Tensor {
+        expect(ops::flip(self, &dims.into_dims()))
+    }
+
+    /// Reverses the second dimension.
+    #[doc(alias = "torch.Tensor.fliplr")]
+    #[track_caller]
+    pub fn fliplr(&self) -> Tensor {
+        expect(ops::fliplr(self))
+    }
+
+    /// Reverses the first dimension.
+    #[doc(alias = "torch.Tensor.flipud")]
+    #[track_caller]
+    pub fn flipud(&self) -> Tensor {
+        expect(ops::flipud(self))
+    }
+
     /// The input to the power `exponent`, computed in float64 or complex128.
     #[doc(alias = "torch.Tensor.float_power")]
     #[track_caller]
     pub fn float_power(&self, exponent: impl Operand) -> Tensor {
         let exponent = expect(exponent.operand());
         expect(ops::float_power(self, &exponent))
+    }
+
+    /// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.float_power_")]
+    #[track_caller]
+    pub fn float_power_(&self, exponent: impl Operand) -> &Self {
+        let exponent = expect(exponent.operand());
+        expect(ops::float_power_(self, &exponent));
+        self
     }
 
     /// Rounds down.
@@ -1099,17 +1826,15 @@ impl Tensor {
     /// The larger of both; NaN only if both are.
     #[doc(alias = "torch.Tensor.fmax")]
     #[track_caller]
-    pub fn fmax(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::fmax(self, &other))
+    pub fn fmax(&self, other: &Tensor) -> Tensor {
+        expect(ops::fmax(self, other))
     }
 
     /// The smaller of both; NaN only if both are.
     #[doc(alias = "torch.Tensor.fmin")]
     #[track_caller]
-    pub fn fmin(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::fmin(self, &other))
+    pub fn fmin(&self, other: &Tensor) -> Tensor {
+        expect(ops::fmin(self, other))
     }
 
     /// Remainder with the sign of the dividend, as C's `fmod`.
@@ -1144,6 +1869,36 @@ impl Tensor {
         self
     }
 
+    /// Elements along a dimension at `index`, which has as many dimensions as the input.
+    #[doc(alias = "torch.Tensor.gather")]
+    #[track_caller]
+    pub fn gather(&self, dim: i64, index: &Tensor) -> Tensor {
+        expect(ops::gather(self, dim, index, false))
+    }
+
+    /// Elements along a dimension at `index`, which has as many dimensions as the input.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn gather_with(&self, dim: i64, index: &Tensor, o: GatherOptions) -> Tensor {
+        expect(ops::gather(self, dim, index, o.sparse_grad))
+    }
+
+    /// Greatest common divisor.
+    #[doc(alias = "torch.Tensor.gcd")]
+    #[track_caller]
+    pub fn gcd(&self, other: &Tensor) -> Tensor {
+        expect(ops::gcd(self, other))
+    }
+
+    /// Greatest common divisor. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.gcd_")]
+    #[track_caller]
+    pub fn gcd_(&self, other: &Tensor) -> &Self {
+        expect(ops::gcd_(self, other));
+        self
+    }
+
     /// Whether elements are larger than those of `other` or equal.
     #[doc(alias = "torch.Tensor.ge")]
     #[track_caller]
@@ -1159,6 +1914,30 @@ impl Tensor {
         let other = expect(other.operand());
         expect(ops::ge_(self, &other));
         self
+    }
+
+    /// Fills with numbers of the geometric distribution.
+    #[doc(alias = "torch.Tensor.geometric_")]
+    #[track_caller]
+    pub fn geometric_(&self, p: f64) -> &Self {
+        expect(ops::geometric_(self, p, None));
+        self
+    }
+
+    /// Fills with numbers of the geometric distribution.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn geometric_with(&self, p: f64, o: GeometricInplaceOptions) -> &Self {
+        expect(ops::geometric_(self, p, o.generator.as_ref()));
+        self
+    }
+
+    /// Outer product of two vectors.
+    #[doc(alias = "torch.Tensor.ger")]
+    #[track_caller]
+    pub fn ger(&self, vec2: &Tensor) -> Tensor {
+        expect(ops::outer(self, vec2))
     }
 
     /// Whether elements are larger than those of `other`.
@@ -1215,34 +1994,104 @@ impl Tensor {
     /// 0 where the input is below 0, 1 where above, `values` at 0.
     #[doc(alias = "torch.Tensor.heaviside")]
     #[track_caller]
-    pub fn heaviside(&self, values: impl Operand) -> Tensor {
-        let values = expect(values.operand());
-        expect(ops::heaviside(self, &values))
+    pub fn heaviside(&self, values: &Tensor) -> Tensor {
+        expect(ops::heaviside(self, values))
     }
 
     /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.heaviside_")]
     #[track_caller]
-    pub fn heaviside_(&self, values: impl Operand) -> &Self {
-        let values = expect(values.operand());
-        expect(ops::heaviside_(self, &values));
+    pub fn heaviside_(&self, values: &Tensor) -> &Self {
+        expect(ops::heaviside_(self, values));
         self
+    }
+
+    /// Counts of values in equal bins.
+    #[doc(alias = "torch.Tensor.histc")]
+    #[track_caller]
+    pub fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Tensor {
+        expect(ops::histc(self, bins, min.into(), max.into()))
+    }
+
+    /// Counts of values in equal bins.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn histc_with(&self, o: HistcOptions) -> Tensor {
+        expect(ops::histc(self, o.bins, o.min, o.max))
+    }
+
+    /// Equal parts along one dimension.
+    #[doc(alias = "torch.Tensor.hsplit")]
+    #[track_caller]
+    pub fn hsplit(&self, sections: i64) -> Vec<Tensor> {
+        expect(ops::hsplit(self, sections))
+    }
+
+    /// Parts along one dimension, cut at indices.
+    #[doc(alias = "torch.Tensor.hsplit")]
+    #[track_caller]
+    pub fn hsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
+        expect(ops::hsplit_array(self, &indices.into_dims()))
     }
 
     /// `sqrt(self^2 + other^2)` without overflow.
     #[doc(alias = "torch.Tensor.hypot")]
     #[track_caller]
-    pub fn hypot(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::hypot(self, &other))
+    pub fn hypot(&self, other: &Tensor) -> Tensor {
+        expect(ops::hypot(self, other))
     }
 
     /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.hypot_")]
     #[track_caller]
-    pub fn hypot_(&self, other: impl Operand) -> &Self {
-        let other = expect(other.operand());
-        expect(ops::hypot_(self, &other));
+    pub fn hypot_(&self, other: &Tensor) -> &Self {
+        expect(ops::hypot_(self, other));
+        self
+    }
+
+    /// Modified Bessel function of the first kind, order 0.
+    #[doc(alias = "torch.Tensor.i0")]
+    #[track_caller]
+    pub fn i0(&self) -> Tensor {
+        expect(ops::i0(self))
+    }
+
+    /// Modified Bessel function of the first kind, order 0. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.i0_")]
+    #[track_caller]
+    pub fn i0_(&self) -> &Self {
+        expect(ops::i0_(self));
+        self
+    }
+
+    /// Regularised lower incomplete gamma function of shape `self`.
+    #[doc(alias = "torch.Tensor.igamma")]
+    #[track_caller]
+    pub fn igamma(&self, other: &Tensor) -> Tensor {
+        expect(ops::igamma(self, other))
+    }
+
+    /// Regularised lower incomplete gamma function of shape `self`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.igamma_")]
+    #[track_caller]
+    pub fn igamma_(&self, other: &Tensor) -> &Self {
+        expect(ops::igamma_(self, other));
+        self
+    }
+
+    /// Regularised upper incomplete gamma function of shape `self`.
+    #[doc(alias = "torch.Tensor.igammac")]
+    #[track_caller]
+    pub fn igammac(&self, other: &Tensor) -> Tensor {
+        expect(ops::igammac(self, other))
+    }
+
+    /// Regularised upper incomplete gamma function of shape `self`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.igammac_")]
+    #[track_caller]
+    pub fn igammac_(&self, other: &Tensor) -> &Self {
+        expect(ops::igammac_(self, other));
         self
     }
 
@@ -1251,6 +2100,175 @@ impl Tensor {
     #[track_caller]
     pub fn imag(&self) -> Tensor {
         expect(ops::imag(self))
+    }
+
+    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+    #[doc(alias = "torch.Tensor.index_add")]
+    #[track_caller]
+    pub fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
+        expect(ops::index_add(self, dim, index, source, Scalar::Int(1)))
+    }
+
+    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_add_")]
+    #[track_caller]
+    pub fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> &Self {
+        expect(ops::index_add_(self, dim, index, source, Scalar::Int(1)));
+        self
+    }
+
+    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_add_with(&self, dim: i64, index: &Tensor, source: &Tensor, o: IndexAddOptions) -> Tensor {
+        expect(ops::index_add(self, dim, index, source, o.alpha))
+    }
+
+    /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_add_with_(&self, dim: i64, index: &Tensor, source: &Tensor, o: IndexAddOptions) -> &Self {
+        expect(ops::index_add_(self, dim, index, source, o.alpha));
+        self
+    }
+
+    /// Sets the slices of a dimension at `index` to those of `source`.
+    #[doc(alias = "torch.Tensor.index_copy")]
+    #[track_caller]
+    pub fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
+        expect(ops::index_copy(self, dim, index, source))
+    }
+
+    /// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_copy_")]
+    #[track_caller]
+    pub fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> &Self {
+        expect(ops::index_copy_(self, dim, index, source));
+        self
+    }
+
+    /// Sets the slices of a dimension at `index` to a number.
+    #[doc(alias = "torch.Tensor.index_fill")]
+    #[track_caller]
+    pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
+        expect(ops::index_fill(self, dim, index, value.into()))
+    }
+
+    /// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_fill_")]
+    #[track_caller]
+    pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
+        expect(ops::index_fill_(self, dim, index, value.into()));
+        self
+    }
+
+    /// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+    #[doc(alias = "torch.Tensor.index_fill")]
+    #[track_caller]
+    pub fn index_fill_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Tensor {
+        expect(ops::index_fill_tensor(self, dim, index, value))
+    }
+
+    /// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_fill_")]
+    #[track_caller]
+    pub fn index_fill_tensor_(&self, dim: i64, index: &Tensor, value: &Tensor) -> &Self {
+        expect(ops::index_fill_tensor_(self, dim, index, value));
+        self
+    }
+
+    /// Sets, or adds to, the elements at index tensors.
+    #[doc(alias = "torch.Tensor.index_put")]
+    #[track_caller]
+    pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Tensor {
+        expect(ops::index_put(self, indices, values, accumulate))
+    }
+
+    /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_put_")]
+    #[track_caller]
+    pub fn index_put_(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> &Self {
+        expect(ops::index_put_(self, indices, values, accumulate));
+        self
+    }
+
+    /// Sets, or adds to, the elements at index tensors.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_put_with(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> Tensor {
+        expect(ops::index_put(self, indices, values, o.accumulate))
+    }
+
+    /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_put_with_(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> &Self {
+        expect(ops::index_put_(self, indices, values, o.accumulate));
+        self
+    }
+
+    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+    #[doc(alias = "torch.Tensor.index_reduce")]
+    #[track_caller]
+    pub fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Tensor {
+        expect(ops::index_reduce(self, dim, index, source, reduce, true))
+    }
+
+    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.index_reduce_")]
+    #[track_caller]
+    pub fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> &Self {
+        expect(ops::index_reduce_(self, dim, index, source, reduce, true));
+        self
+    }
+
+    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_reduce_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        o: IndexReduceOptions,
+    ) -> Tensor {
+        expect(ops::index_reduce(self, dim, index, source, reduce, o.include_self))
+    }
+
+    /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn index_reduce_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        source: &Tensor,
+        reduce: &str,
+        o: IndexReduceOptions,
+    ) -> &Self {
+        expect(ops::index_reduce_(self, dim, index, source, reduce, o.include_self));
+        self
+    }
+
+    /// The slices of a dimension at a vector of indices.
+    #[doc(alias = "torch.Tensor.index_select")]
+    #[track_caller]
+    pub fn index_select(&self, dim: i64, index: &Tensor) -> Tensor {
+        expect(ops::index_select(self, dim, index))
+    }
+
+    /// Sum of products over the last dimensions.
+    #[doc(alias = "torch.Tensor.inner")]
+    #[track_caller]
+    pub fn inner(&self, other: &Tensor) -> Tensor {
+        expect(ops::inner(self, other))
     }
 
     /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
@@ -1310,20 +2328,55 @@ impl Tensor {
         expect(ops::isreal(self))
     }
 
+    /// Kronecker product.
+    #[doc(alias = "torch.Tensor.kron")]
+    #[track_caller]
+    pub fn kron(&self, other: &Tensor) -> Tensor {
+        expect(ops::kron(self, other))
+    }
+
+    /// k-th smallest elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.kthvalue")]
+    #[track_caller]
+    pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> KthvalueResult {
+        expect(ops::kthvalue(self, k, dim, keepdim)).into()
+    }
+
+    /// k-th smallest elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn kthvalue_with(&self, k: i64, o: KthvalueOptions) -> KthvalueResult {
+        expect(ops::kthvalue(self, k, o.dim, o.keepdim)).into()
+    }
+
+    /// Least common multiple.
+    #[doc(alias = "torch.Tensor.lcm")]
+    #[track_caller]
+    pub fn lcm(&self, other: &Tensor) -> Tensor {
+        expect(ops::lcm(self, other))
+    }
+
+    /// Least common multiple. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lcm_")]
+    #[track_caller]
+    pub fn lcm_(&self, other: &Tensor) -> &Self {
+        expect(ops::lcm_(self, other));
+        self
+    }
+
     /// `self * 2^other`.
     #[doc(alias = "torch.Tensor.ldexp")]
     #[track_caller]
-    pub fn ldexp(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::ldexp(self, &other))
+    pub fn ldexp(&self, other: &Tensor) -> Tensor {
+        expect(ops::ldexp(self, other))
     }
 
     /// `self * 2^other`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.ldexp_")]
     #[track_caller]
-    pub fn ldexp_(&self, other: impl Operand) -> &Self {
-        let other = expect(other.operand());
-        expect(ops::ldexp_(self, &other));
+    pub fn ldexp_(&self, other: &Tensor) -> &Self {
+        expect(ops::ldexp_(self, other));
         self
     }
 
@@ -1408,6 +2461,21 @@ impl Tensor {
         self
     }
 
+    /// Logarithm of the absolute value of the gamma function.
+    #[doc(alias = "torch.Tensor.lgamma")]
+    #[track_caller]
+    pub fn lgamma(&self) -> Tensor {
+        expect(ops::lgamma(self))
+    }
+
+    /// Logarithm of the absolute value of the gamma function. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.lgamma_")]
+    #[track_caller]
+    pub fn lgamma_(&self) -> &Self {
+        expect(ops::lgamma_(self));
+        self
+    }
+
     /// Natural logarithm.
     #[doc(alias = "torch.Tensor.log")]
     #[track_caller]
@@ -1468,36 +2536,71 @@ impl Tensor {
         self
     }
 
+    /// Fills with numbers whose logarithm is normally distributed.
+    #[doc(alias = "torch.Tensor.log_normal_")]
+    #[track_caller]
+    pub fn log_normal_(&self, mean: f64, std: f64) -> &Self {
+        expect(ops::log_normal_(self, mean, std, None));
+        self
+    }
+
+    /// Fills with numbers whose logarithm is normally distributed.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn log_normal_with(&self, o: LogNormalInplaceOptions) -> &Self {
+        expect(ops::log_normal_(self, o.mean, o.std, o.generator.as_ref()));
+        self
+    }
+
+    /// Logarithm of softmax, without loss of precision.
+    #[doc(alias = "torch.Tensor.log_softmax")]
+    #[track_caller]
+    pub fn log_softmax(&self, dim: i64) -> Tensor {
+        expect(ops::log_softmax(self, dim, None))
+    }
+
+    /// Logarithm of softmax, without loss of precision.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn log_softmax_with(&self, dim: i64, o: LogSoftmaxOptions) -> Tensor {
+        expect(ops::log_softmax(self, dim, o.dtype))
+    }
+
     /// `log(exp(self) + exp(other))` without overflow.
     #[doc(alias = "torch.Tensor.logaddexp")]
     #[track_caller]
-    pub fn logaddexp(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::logaddexp(self, &other))
+    pub fn logaddexp(&self, other: &Tensor) -> Tensor {
+        expect(ops::logaddexp(self, other))
     }
 
     /// `log2(2^self + 2^other)` without overflow.
     #[doc(alias = "torch.Tensor.logaddexp2")]
     #[track_caller]
-    pub fn logaddexp2(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::logaddexp2(self, &other))
+    pub fn logaddexp2(&self, other: &Tensor) -> Tensor {
+        expect(ops::logaddexp2(self, other))
+    }
+
+    /// Logarithm of running sums of exponentials along a dimension.
+    #[doc(alias = "torch.Tensor.logcumsumexp")]
+    #[track_caller]
+    pub fn logcumsumexp(&self, dim: i64) -> Tensor {
+        expect(ops::logcumsumexp(self, dim))
     }
 
     /// Whether both elements are non-zero.
     #[doc(alias = "torch.Tensor.logical_and")]
     #[track_caller]
-    pub fn logical_and(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::logical_and(self, &other))
+    pub fn logical_and(&self, other: &Tensor) -> Tensor {
+        expect(ops::logical_and(self, other))
     }
 
     /// Whether both elements are non-zero. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.logical_and_")]
     #[track_caller]
-    pub fn logical_and_(&self, other: impl Operand) -> &Self {
-        let other = expect(other.operand());
-        expect(ops::logical_and_(self, &other));
+    pub fn logical_and_(&self, other: &Tensor) -> &Self {
+        expect(ops::logical_and_(self, other));
         self
     }
 
@@ -1519,35 +2622,78 @@ impl Tensor {
     /// Whether either element is non-zero.
     #[doc(alias = "torch.Tensor.logical_or")]
     #[track_caller]
-    pub fn logical_or(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::logical_or(self, &other))
+    pub fn logical_or(&self, other: &Tensor) -> Tensor {
+        expect(ops::logical_or(self, other))
     }
 
     /// Whether either element is non-zero. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.logical_or_")]
     #[track_caller]
-    pub fn logical_or_(&self, other: impl Operand) -> &Self {
-        let other = expect(other.operand());
-        expect(ops::logical_or_(self, &other));
+    pub fn logical_or_(&self, other: &Tensor) -> &Self {
+        expect(ops::logical_or_(self, other));
         self
     }
 
     /// Whether exactly one element is non-zero.
     #[doc(alias = "torch.Tensor.logical_xor")]
     #[track_caller]
-    pub fn logical_xor(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::logical_xor(self, &other))
+    pub fn logical_xor(&self, other: &Tensor) -> Tensor {
+        expect(ops::logical_xor(self, other))
     }
 
     /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.logical_xor_")]
     #[track_caller]
-    pub fn logical_xor_(&self, other: impl Operand) -> &Self {
-        let other = expect(other.operand());
-        expect(ops::logical_xor_(self, &other));
+    pub fn logical_xor_(&self, other: &Tensor) -> &Self {
+        expect(ops::logical_xor_(self, other));
         self
+    }
+
+    /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+    #[doc(alias = "torch.Tensor.logit")]
+    #[track_caller]
+    pub fn logit(&self, eps: f64) -> Tensor {
+        expect(ops::logit(self, Some(eps)))
+    }
+
+    /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.logit_")]
+    #[track_caller]
+    pub fn logit_(&self, eps: f64) -> &Self {
+        expect(ops::logit_(self, Some(eps)));
+        self
+    }
+
+    /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn logit_with(&self, o: LogitOptions) -> Tensor {
+        expect(ops::logit(self, o.eps))
+    }
+
+    /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn logit_with_(&self, o: LogitOptions) -> &Self {
+        expect(ops::logit_(self, o.eps));
+        self
+    }
+
+    /// Logarithm of the sum of exponentials over dimensions, without overflow.
+    #[doc(alias = "torch.Tensor.logsumexp")]
+    #[track_caller]
+    pub fn logsumexp(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::logsumexp(self, &dim.into_dims(), keepdim))
+    }
+
+    /// Logarithm of the sum of exponentials over dimensions, without overflow.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn logsumexp_with(&self, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
+        expect(ops::logsumexp(self, &dim.into_dims(), o.keepdim))
     }
 
     /// Whether elements are smaller than those of `other`.
@@ -1565,6 +2711,79 @@ impl Tensor {
         let other = expect(other.operand());
         expect(ops::lt_(self, &other));
         self
+    }
+
+    /// The input with a number where the mask is true.
+    #[doc(alias = "torch.Tensor.masked_fill")]
+    #[track_caller]
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
+        expect(ops::masked_fill(self, mask, value.into()))
+    }
+
+    /// The input with a number where the mask is true. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.masked_fill_")]
+    #[track_caller]
+    pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> &Self {
+        expect(ops::masked_fill_(self, mask, value.into()));
+        self
+    }
+
+    /// The input with a zero-dim tensor's value where the mask is true.
+    #[doc(alias = "torch.Tensor.masked_fill")]
+    #[track_caller]
+    pub fn masked_fill_tensor(&self, mask: &Tensor, value: &Tensor) -> Tensor {
+        expect(ops::masked_fill_tensor(self, mask, value))
+    }
+
+    /// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.masked_fill_")]
+    #[track_caller]
+    pub fn masked_fill_tensor_(&self, mask: &Tensor, value: &Tensor) -> &Self {
+        expect(ops::masked_fill_tensor_(self, mask, value));
+        self
+    }
+
+    /// The input with the elements of `source`, one after the other, where the mask is true.
+    #[doc(alias = "torch.Tensor.masked_scatter")]
+    #[track_caller]
+    pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Tensor {
+        expect(ops::masked_scatter(self, mask, source))
+    }
+
+    /// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.masked_scatter_")]
+    #[track_caller]
+    pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> &Self {
+        expect(ops::masked_scatter_(self, mask, source));
+        self
+    }
+
+    /// The elements where the mask is true, as a vector.
+    #[doc(alias = "torch.Tensor.masked_select")]
+    #[track_caller]
+    pub fn masked_select(&self, mask: &Tensor) -> Tensor {
+        expect(ops::masked_select(self, mask))
+    }
+
+    /// Matrix product, broadcast over batches; vectors and matrices mixed.
+    #[doc(alias = "torch.Tensor.matmul")]
+    #[track_caller]
+    pub fn matmul(&self, other: &Tensor) -> Tensor {
+        expect(ops::matmul(self, other))
+    }
+
+    /// A square matrix to an integer power.
+    #[doc(alias = "torch.Tensor.matrix_power")]
+    #[track_caller]
+    pub fn matrix_power(&self, n: i64) -> Tensor {
+        expect(ops::matrix_power(self, n))
+    }
+
+    /// Largest element; NaN wins.
+    #[doc(alias = "torch.Tensor.max")]
+    #[track_caller]
+    pub fn max(&self) -> Tensor {
+        expect(ops::max(self))
     }
 
     /// Largest elements over a dimension, and where they are.
@@ -1585,17 +2804,138 @@ impl Tensor {
     /// The larger of both, element by element; NaN if either is.
     #[doc(alias = "torch.Tensor.maximum")]
     #[track_caller]
-    pub fn maximum(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::maximum(self, &other))
+    pub fn maximum(&self, other: &Tensor) -> Tensor {
+        expect(ops::maximum(self, other))
+    }
+
+    /// Mean of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.mean")]
+    #[track_caller]
+    pub fn mean(&self) -> Tensor {
+        expect(ops::mean(self, None, false, None))
+    }
+
+    /// Mean of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.mean")]
+    #[track_caller]
+    pub fn mean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::mean(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Mean of all elements, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn mean_with(&self, o: MeanOptions) -> Tensor {
+        expect(ops::mean(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// The median of all elements (the lower of two).
+    #[doc(alias = "torch.Tensor.median")]
+    #[track_caller]
+    pub fn median(&self) -> Tensor {
+        expect(ops::median(self))
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    #[doc(alias = "torch.Tensor.median")]
+    #[track_caller]
+    pub fn median_dim(&self, dim: i64, keepdim: bool) -> MedianResult {
+        expect(ops::median_dim(self, dim, keepdim)).into()
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn median_dim_with(&self, dim: i64, o: MedianDimOptions) -> MedianResult {
+        expect(ops::median_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// Conjugate transpose of the last two dimensions.
+    #[doc(alias = "torch.Tensor.mH")]
+    #[track_caller]
+    pub fn mh(&self) -> Tensor {
+        expect(ops::mh(self))
+    }
+
+    /// Smallest element; NaN wins.
+    #[doc(alias = "torch.Tensor.min")]
+    #[track_caller]
+    pub fn min(&self) -> Tensor {
+        expect(ops::min(self))
+    }
+
+    /// Smallest elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.min")]
+    #[track_caller]
+    pub fn min_dim(&self, dim: i64, keepdim: bool) -> MinResult {
+        expect(ops::min_dim(self, dim, keepdim)).into()
+    }
+
+    /// Smallest elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn min_dim_with(&self, dim: i64, o: MinDimOptions) -> MinResult {
+        expect(ops::min_dim(self, dim, o.keepdim)).into()
     }
 
     /// The smaller of both, element by element; NaN if either is.
     #[doc(alias = "torch.Tensor.minimum")]
     #[track_caller]
-    pub fn minimum(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::minimum(self, &other))
+    pub fn minimum(&self, other: &Tensor) -> Tensor {
+        expect(ops::minimum(self, other))
+    }
+
+    /// Matrix product of two matrices.
+    #[doc(alias = "torch.Tensor.mm")]
+    #[track_caller]
+    pub fn mm(&self, mat2: &Tensor) -> Tensor {
+        expect(ops::mm(self, mat2))
+    }
+
+    /// Most frequent elements over a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.mode")]
+    #[track_caller]
+    pub fn mode(&self, dim: i64, keepdim: bool) -> ModeResult {
+        expect(ops::mode(self, dim, keepdim)).into()
+    }
+
+    /// Most frequent elements over a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn mode_with(&self, o: ModeOptions) -> ModeResult {
+        expect(ops::mode(self, o.dim, o.keepdim)).into()
+    }
+
+    /// Moves dimensions to other places.
+    #[doc(alias = "torch.Tensor.moveaxis")]
+    #[track_caller]
+    pub fn moveaxis(&self, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
+        expect(ops::movedim(self, &source.into_dims(), &destination.into_dims()))
+    }
+
+    /// Moves dimensions to other places.
+    #[doc(alias = "torch.Tensor.movedim")]
+    #[track_caller]
+    pub fn movedim(&self, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
+        expect(ops::movedim(self, &source.into_dims(), &destination.into_dims()))
+    }
+
+    /// Sorted along the first dimension.
+    #[doc(alias = "torch.Tensor.msort")]
+    #[track_caller]
+    pub fn msort(&self) -> Tensor {
+        expect(ops::msort(self))
+    }
+
+    /// Transpose of the last two dimensions.
+    #[doc(alias = "torch.Tensor.mT")]
+    #[track_caller]
+    pub fn mt(&self) -> Tensor {
+        expect(ops::mt(self))
     }
 
     /// Multiplies the input by `other`.
@@ -1615,6 +2955,21 @@ impl Tensor {
         self
     }
 
+    /// Indices drawn with the weights of each row.
+    #[doc(alias = "torch.Tensor.multinomial")]
+    #[track_caller]
+    pub fn multinomial(&self, num_samples: i64, replacement: bool) -> Tensor {
+        expect(ops::multinomial(self, num_samples, replacement, None))
+    }
+
+    /// Indices drawn with the weights of each row.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn multinomial_with(&self, num_samples: i64, o: MultinomialOptions) -> Tensor {
+        expect(ops::multinomial(self, num_samples, o.replacement, o.generator.as_ref()))
+    }
+
     /// Multiplies the input by `other`.
     #[doc(alias = "torch.Tensor.multiply")]
     #[track_caller]
@@ -1629,6 +2984,28 @@ impl Tensor {
     pub fn multiply_(&self, other: impl Operand) -> &Self {
         let other = expect(other.operand());
         expect(ops::mul_(self, &other));
+        self
+    }
+
+    /// Matrix times vector.
+    #[doc(alias = "torch.Tensor.mv")]
+    #[track_caller]
+    pub fn mv(&self, vec: &Tensor) -> Tensor {
+        expect(ops::mv(self, vec))
+    }
+
+    /// Multivariate log-gamma function with dimension `p`.
+    #[doc(alias = "torch.Tensor.mvlgamma")]
+    #[track_caller]
+    pub fn mvlgamma(&self, p: i64) -> Tensor {
+        expect(ops::mvlgamma(self, p))
+    }
+
+    /// Multivariate log-gamma function with dimension `p`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.mvlgamma_")]
+    #[track_caller]
+    pub fn mvlgamma_(&self, p: i64) -> &Self {
+        expect(ops::mvlgamma_(self, p));
         self
     }
 
@@ -1664,11 +3041,114 @@ impl Tensor {
         self
     }
 
+    /// Mean of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nanmean")]
+    #[track_caller]
+    pub fn nanmean(&self) -> Tensor {
+        expect(ops::nanmean(self, None, false, None))
+    }
+
+    /// Mean of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nanmean")]
+    #[track_caller]
+    pub fn nanmean_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::nanmean(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Mean of all elements but NaN, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanmean_with(&self, o: NanmeanOptions) -> Tensor {
+        expect(ops::nanmean(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// The median of all elements (the lower of two).
+    #[doc(alias = "torch.Tensor.nanmedian")]
+    #[track_caller]
+    pub fn nanmedian(&self) -> Tensor {
+        expect(ops::nanmedian(self))
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    #[doc(alias = "torch.Tensor.nanmedian")]
+    #[track_caller]
+    pub fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> NanmedianResult {
+        expect(ops::nanmedian_dim(self, dim, keepdim)).into()
+    }
+
+    /// Medians over a dimension (the lower of two), and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanmedian_dim_with(&self, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
+        expect(ops::nanmedian_dim(self, dim, o.keepdim)).into()
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.nanquantile")]
+    #[track_caller]
+    pub fn nanquantile(&self, q: &Tensor) -> Tensor {
+        expect(ops::nanquantile(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.nanquantile")]
+    #[track_caller]
+    pub fn nanquantile_scalar(&self, q: f64) -> Tensor {
+        expect(ops::nanquantile_scalar(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanquantile_scalar_with(&self, q: f64, o: NanquantileScalarOptions) -> Tensor {
+        expect(ops::nanquantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nanquantile_with(&self, q: &Tensor, o: NanquantileOptions) -> Tensor {
+        expect(ops::nanquantile(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nansum")]
+    #[track_caller]
+    pub fn nansum(&self) -> Tensor {
+        expect(ops::nansum(self, None, false, None))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    #[doc(alias = "torch.Tensor.nansum")]
+    #[track_caller]
+    pub fn nansum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::nansum(self, Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Sum of all elements but NaN, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nansum_with(&self, o: NansumOptions) -> Tensor {
+        expect(ops::nansum(self, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
     /// `length` elements of a dimension from `start`.
     #[doc(alias = "torch.Tensor.narrow")]
     #[track_caller]
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Tensor {
         expect(ops::narrow(self, dim, start, length))
+    }
+
+    /// A copy of `length` elements of a dimension from `start`.
+    #[doc(alias = "torch.Tensor.narrow_copy")]
+    #[track_caller]
+    pub fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Tensor {
+        expect(ops::narrow_copy(self, dim, start, length))
     }
 
     /// Whether elements differ.
@@ -1718,20 +3198,192 @@ impl Tensor {
         self
     }
 
+    /// A new tensor like `torch.empty`, with this tensor's dtype and device.
+    #[doc(alias = "torch.Tensor.new_empty")]
+    #[track_caller]
+    pub fn new_empty(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::new_empty(self, &size.into_dims(), None, None, None, None))
+    }
+
+    /// A new tensor with undefined content and the given strides.
+    #[doc(alias = "torch.Tensor.new_empty_strided")]
+    #[track_caller]
+    pub fn new_empty_strided(&self, size: impl IntoDims, stride: impl IntoDims) -> Tensor {
+        expect(ops::new_empty_strided(self, &size.into_dims(), &stride.into_dims(), None, None, None, None))
+    }
+
+    /// A new tensor with undefined content and the given strides.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_empty_strided_with(
+        &self,
+        size: impl IntoDims,
+        stride: impl IntoDims,
+        options: impl Into<TensorOptions>,
+    ) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_empty_strided(
+                self,
+                &size.into_dims(),
+                &stride.into_dims(),
+                o.dtype,
+                o.layout,
+                o.device,
+                None,
+            ),
+        ))
+    }
+
+    /// A new tensor like `torch.empty`, with this tensor's dtype and device.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_empty_with(&self, size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_empty(self, &size.into_dims(), o.dtype, o.layout, o.device, None),
+        ))
+    }
+
+    /// A new tensor of one number, with this tensor's dtype and device.
+    #[doc(alias = "torch.Tensor.new_full")]
+    #[track_caller]
+    pub fn new_full(&self, size: impl IntoDims, fill_value: impl Into<Scalar>) -> Tensor {
+        expect(ops::new_full(self, &size.into_dims(), fill_value.into(), None, None, None, None))
+    }
+
+    /// A new tensor of one number, with this tensor's dtype and device.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_full_with(
+        &self,
+        size: impl IntoDims,
+        fill_value: impl Into<Scalar>,
+        options: impl Into<TensorOptions>,
+    ) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_full(self, &size.into_dims(), fill_value.into(), o.dtype, o.layout, o.device, None),
+        ))
+    }
+
+    /// A new tensor like `torch.ones`, with this tensor's dtype and device.
+    #[doc(alias = "torch.Tensor.new_ones")]
+    #[track_caller]
+    pub fn new_ones(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::new_ones(self, &size.into_dims(), None, None, None, None))
+    }
+
+    /// A new tensor like `torch.ones`, with this tensor's dtype and device.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_ones_with(&self, size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_ones(self, &size.into_dims(), o.dtype, o.layout, o.device, None),
+        ))
+    }
+
+    /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+    #[doc(alias = "torch.Tensor.new_zeros")]
+    #[track_caller]
+    pub fn new_zeros(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::new_zeros(self, &size.into_dims(), None, None, None, None))
+    }
+
+    /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn new_zeros_with(&self, size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
+        let o = options.into();
+        expect(finish(
+            o.requires_grad,
+            ops::new_zeros(self, &size.into_dims(), o.dtype, o.layout, o.device, None),
+        ))
+    }
+
     /// The next float after the input towards `other`.
     #[doc(alias = "torch.Tensor.nextafter")]
     #[track_caller]
-    pub fn nextafter(&self, other: impl Operand) -> Tensor {
-        let other = expect(other.operand());
-        expect(ops::nextafter(self, &other))
+    pub fn nextafter(&self, other: &Tensor) -> Tensor {
+        expect(ops::nextafter(self, other))
     }
 
     /// The next float after the input towards `other`. In place: the first tensor takes the result.
     #[doc(alias = "torch.Tensor.nextafter_")]
     #[track_caller]
-    pub fn nextafter_(&self, other: impl Operand) -> &Self {
-        let other = expect(other.operand());
-        expect(ops::nextafter_(self, &other));
+    pub fn nextafter_(&self, other: &Tensor) -> &Self {
+        expect(ops::nextafter_(self, other));
+        self
+    }
+
+    /// Coordinates of the elements that are not zero, one row each.
+    #[doc(alias = "torch.Tensor.nonzero")]
+    #[track_caller]
+    pub fn nonzero(&self) -> Tensor {
+        expect(ops::nonzero(self))
+    }
+
+    /// The first `size` rows of `nonzero`, filled up with `fill_value`.
+    #[doc(alias = "torch.Tensor.nonzero_static")]
+    #[track_caller]
+    pub fn nonzero_static(&self, size: i64) -> Tensor {
+        expect(ops::nonzero_static(self, size, -1))
+    }
+
+    /// The first `size` rows of `nonzero`, filled up with `fill_value`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn nonzero_static_with(&self, size: i64, o: NonzeroStaticOptions) -> Tensor {
+        expect(ops::nonzero_static(self, size, o.fill_value))
+    }
+
+    /// Vector norm of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.norm")]
+    #[track_caller]
+    pub fn norm(&self) -> Tensor {
+        expect(ops::norm(self, Some(Scalar::Int(2)), None, false, None))
+    }
+
+    /// Vector norm of all elements, or over dimensions.
+    #[doc(alias = "torch.Tensor.norm")]
+    #[track_caller]
+    pub fn norm_dim(&self, p: impl Into<Scalar>, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::norm(self, Some(p.into()), Some(&*dim.into_dims()), keepdim, None))
+    }
+
+    /// Vector norm of all elements, or over dimensions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn norm_with(&self, o: NormOptions) -> Tensor {
+        expect(ops::norm(self, o.p, o.dim.as_deref(), o.keepdim, o.dtype))
+    }
+
+    /// Fills with normally distributed numbers.
+    #[doc(alias = "torch.Tensor.normal_")]
+    #[track_caller]
+    pub fn normal_(&self, mean: f64, std: f64) -> &Self {
+        expect(ops::normal_(self, mean, std, None));
+        self
+    }
+
+    /// Fills with normally distributed numbers.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn normal_with(&self, o: NormalInplaceOptions) -> &Self {
+        expect(ops::normal_(self, o.mean, o.std, o.generator.as_ref()));
         self
     }
 
@@ -1752,11 +3404,25 @@ impl Tensor {
         self
     }
 
+    /// Outer product of two vectors.
+    #[doc(alias = "torch.Tensor.outer")]
+    #[track_caller]
+    pub fn outer(&self, vec2: &Tensor) -> Tensor {
+        expect(ops::outer(self, vec2))
+    }
+
     /// Reorders the dimensions.
     #[doc(alias = "torch.Tensor.permute")]
     #[track_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Tensor {
         expect(ops::permute(self, &dims.into_dims()))
+    }
+
+    /// The `n`th derivative of `digamma`.
+    #[doc(alias = "torch.Tensor.polygamma")]
+    #[track_caller]
+    pub fn polygamma(&self, n: i64) -> Tensor {
+        expect(ops::polygamma(n, self))
     }
 
     /// The input itself; booleans are refused.
@@ -1783,6 +3449,98 @@ impl Tensor {
         self
     }
 
+    /// Product of all elements.
+    #[doc(alias = "torch.Tensor.prod")]
+    #[track_caller]
+    pub fn prod(&self) -> Tensor {
+        expect(ops::prod(self, None))
+    }
+
+    /// Product over a dimension.
+    #[doc(alias = "torch.Tensor.prod")]
+    #[track_caller]
+    pub fn prod_dim(&self, dim: i64, keepdim: bool) -> Tensor {
+        expect(ops::prod_dim(self, dim, keepdim, None))
+    }
+
+    /// Product over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn prod_dim_with(&self, dim: i64, o: ProdDimOptions) -> Tensor {
+        expect(ops::prod_dim(self, dim, o.keepdim, o.dtype))
+    }
+
+    /// Product of all elements.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn prod_with(&self, o: ProdOptions) -> Tensor {
+        expect(ops::prod(self, o.dtype))
+    }
+
+    /// Sets, or adds to, elements of the flattened input at indices.
+    #[doc(alias = "torch.Tensor.put")]
+    #[track_caller]
+    pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Tensor {
+        expect(ops::put(self, index, source, accumulate))
+    }
+
+    /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.put_")]
+    #[track_caller]
+    pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> &Self {
+        expect(ops::put_(self, index, source, accumulate));
+        self
+    }
+
+    /// Sets, or adds to, elements of the flattened input at indices.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn put_with(&self, index: &Tensor, source: &Tensor, o: PutOptions) -> Tensor {
+        expect(ops::put(self, index, source, o.accumulate))
+    }
+
+    /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn put_with_(&self, index: &Tensor, source: &Tensor, o: PutOptions) -> &Self {
+        expect(ops::put_(self, index, source, o.accumulate));
+        self
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.quantile")]
+    #[track_caller]
+    pub fn quantile(&self, q: &Tensor) -> Tensor {
+        expect(ops::quantile(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    #[doc(alias = "torch.Tensor.quantile")]
+    #[track_caller]
+    pub fn quantile_scalar(&self, q: f64) -> Tensor {
+        expect(ops::quantile_scalar(self, q, None, false, "linear"))
+    }
+
+    /// One quantile of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn quantile_scalar_with(&self, q: f64, o: QuantileScalarOptions) -> Tensor {
+        expect(ops::quantile_scalar(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
+    /// Quantiles of all elements, or over a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn quantile_with(&self, q: &Tensor, o: QuantileOptions) -> Tensor {
+        expect(ops::quantile(self, q, o.dim, o.keepdim, &o.interpolation))
+    }
+
     /// Radians to degrees.
     #[doc(alias = "torch.Tensor.rad2deg")]
     #[track_caller]
@@ -1796,6 +3554,64 @@ impl Tensor {
     pub fn rad2deg_(&self) -> &Self {
         expect(ops::rad2deg_(self));
         self
+    }
+
+    /// Fills with integers of the dtype's whole range.
+    #[doc(alias = "torch.Tensor.random_")]
+    #[track_caller]
+    pub fn random_(&self) -> &Self {
+        expect(ops::random_(self, None));
+        self
+    }
+
+    /// Fills with integers of `[from, to)`.
+    #[doc(alias = "torch.Tensor.random_")]
+    #[track_caller]
+    pub fn random_from_(&self, from: i64, to: Option<i64>) -> &Self {
+        expect(ops::random_from_(self, from, to, None));
+        self
+    }
+
+    /// Fills with integers of `[from, to)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn random_from_with(&self, from: i64, to: Option<i64>, o: RandomFromInplaceOptions) -> &Self {
+        expect(ops::random_from_(self, from, to, o.generator.as_ref()));
+        self
+    }
+
+    /// Fills with integers of `[0, to)`.
+    #[doc(alias = "torch.Tensor.random_")]
+    #[track_caller]
+    pub fn random_to_(&self, to: i64) -> &Self {
+        expect(ops::random_to_(self, to, None));
+        self
+    }
+
+    /// Fills with integers of `[0, to)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn random_to_with(&self, to: i64, o: RandomToInplaceOptions) -> &Self {
+        expect(ops::random_to_(self, to, o.generator.as_ref()));
+        self
+    }
+
+    /// Fills with integers of the dtype's whole range.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn random_with(&self, o: RandomInplaceOptions) -> &Self {
+        expect(ops::random_(self, o.generator.as_ref()));
+        self
+    }
+
+    /// All elements in one dimension.
+    #[doc(alias = "torch.Tensor.ravel")]
+    #[track_caller]
+    pub fn ravel(&self) -> Tensor {
+        expect(ops::ravel(self))
     }
 
     /// Real part as a view; a real tensor is returned as it is.
@@ -1852,11 +3668,25 @@ impl Tensor {
         self
     }
 
+    /// Repeats the tensor along each dimension.
+    #[doc(alias = "torch.Tensor.repeat")]
+    #[track_caller]
+    pub fn repeat(&self, repeats: impl IntoDims) -> Tensor {
+        expect(ops::repeat(self, &repeats.into_dims()))
+    }
+
     /// The same elements in another shape: a view where possible, else a copy.
     #[doc(alias = "torch.Tensor.reshape")]
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoDims) -> Tensor {
         expect(ops::reshape(self, &shape.into_dims()))
+    }
+
+    /// Reshaped to another tensor's sizes.
+    #[doc(alias = "torch.Tensor.reshape_as")]
+    #[track_caller]
+    pub fn reshape_as(&self, other: &Tensor) -> Tensor {
+        expect(ops::reshape_as(self, other))
     }
 
     /// The same values without a lazy conjugate bit.
@@ -1871,6 +3701,36 @@ impl Tensor {
     #[track_caller]
     pub fn resolve_neg(&self) -> Tensor {
         expect(ops::resolve_neg(self))
+    }
+
+    /// Shifts elements along dimensions, around the end.
+    #[doc(alias = "torch.Tensor.roll")]
+    #[track_caller]
+    pub fn roll(&self, shifts: impl IntoDims, dims: impl IntoDims) -> Tensor {
+        expect(ops::roll(self, &shifts.into_dims(), &dims.into_dims()))
+    }
+
+    /// Shifts elements along dimensions, around the end.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn roll_with(&self, shifts: impl IntoDims, o: RollOptions) -> Tensor {
+        expect(ops::roll(self, &shifts.into_dims(), &o.dims))
+    }
+
+    /// Rotates by 90 degrees in a plane.
+    #[doc(alias = "torch.Tensor.rot90")]
+    #[track_caller]
+    pub fn rot90(&self, k: i64, dims: impl IntoDims) -> Tensor {
+        expect(ops::rot90(self, k, &dims.into_dims()))
+    }
+
+    /// Rotates by 90 degrees in a plane.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn rot90_with(&self, o: Rot90Options) -> Tensor {
+        expect(ops::rot90(self, o.k, &o.dims))
     }
 
     /// Rounds to the nearest integer, or to `decimals` places, halves to even.
@@ -1920,11 +3780,151 @@ impl Tensor {
         self
     }
 
+    /// Sets the elements along a dimension at `index` to those of `src`.
+    #[doc(alias = "torch.Tensor.scatter")]
+    #[track_caller]
+    pub fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
+        expect(ops::scatter(self, dim, index, src))
+    }
+
+    /// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_")]
+    #[track_caller]
+    pub fn scatter_(&self, dim: i64, index: &Tensor, src: &Tensor) -> &Self {
+        expect(ops::scatter_(self, dim, index, src));
+        self
+    }
+
+    /// Adds the elements of `src` to those along a dimension at `index`.
+    #[doc(alias = "torch.Tensor.scatter_add")]
+    #[track_caller]
+    pub fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
+        expect(ops::scatter_add(self, dim, index, src))
+    }
+
+    /// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_add_")]
+    #[track_caller]
+    pub fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> &Self {
+        expect(ops::scatter_add_(self, dim, index, src));
+        self
+    }
+
+    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+    #[doc(alias = "torch.Tensor.scatter_reduce")]
+    #[track_caller]
+    pub fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
+        expect(ops::scatter_reduce(self, dim, index, src, reduce, true))
+    }
+
+    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_reduce_")]
+    #[track_caller]
+    pub fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> &Self {
+        expect(ops::scatter_reduce_(self, dim, index, src, reduce, true));
+        self
+    }
+
+    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn scatter_reduce_with(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        o: ScatterReduceOptions,
+    ) -> Tensor {
+        expect(ops::scatter_reduce(self, dim, index, src, reduce, o.include_self))
+    }
+
+    /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn scatter_reduce_with_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        o: ScatterReduceOptions,
+    ) -> &Self {
+        expect(ops::scatter_reduce_(self, dim, index, src, reduce, o.include_self));
+        self
+    }
+
+    /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+    #[doc(alias = "torch.Tensor.scatter")]
+    #[track_caller]
+    pub fn scatter_src_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
+        expect(ops::scatter_src_reduce(self, dim, index, src, reduce))
+    }
+
+    /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_")]
+    #[track_caller]
+    pub fn scatter_src_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> &Self {
+        expect(ops::scatter_src_reduce_(self, dim, index, src, reduce));
+        self
+    }
+
+    /// Sets the elements along a dimension at `index` to a number.
+    #[doc(alias = "torch.Tensor.scatter")]
+    #[track_caller]
+    pub fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
+        expect(ops::scatter_value(self, dim, index, value.into()))
+    }
+
+    /// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_")]
+    #[track_caller]
+    pub fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
+        expect(ops::scatter_value_(self, dim, index, value.into()));
+        self
+    }
+
+    /// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+    #[doc(alias = "torch.Tensor.scatter")]
+    #[track_caller]
+    pub fn scatter_value_reduce(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        value: impl Into<Scalar>,
+        reduce: &str,
+    ) -> Tensor {
+        expect(ops::scatter_value_reduce(self, dim, index, value.into(), reduce))
+    }
+
+    /// Adds a number to the elements along a dimension at `index`, or multiplies by it. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.scatter_")]
+    #[track_caller]
+    pub fn scatter_value_reduce_(
+        &self,
+        dim: i64,
+        index: &Tensor,
+        value: impl Into<Scalar>,
+        reduce: &str,
+    ) -> &Self {
+        expect(ops::scatter_value_reduce_(self, dim, index, value.into(), reduce));
+        self
+    }
+
     /// One slice along a dimension, which is removed.
     #[doc(alias = "torch.Tensor.select")]
     #[track_caller]
     pub fn select(&self, dim: i64, index: i64) -> Tensor {
         expect(ops::select(self, dim, index))
+    }
+
+    /// A copy with one slice of a dimension replaced by `src`.
+    #[doc(alias = "torch.Tensor.select_scatter")]
+    #[track_caller]
+    pub fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Tensor {
+        expect(ops::select_scatter(self, src, dim, index))
     }
 
     /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
@@ -2024,6 +4024,66 @@ impl Tensor {
         self
     }
 
+    /// A copy with a range of a dimension replaced by `src`.
+    #[doc(alias = "torch.Tensor.slice_scatter")]
+    #[track_caller]
+    pub fn slice_scatter(&self, src: &Tensor) -> Tensor {
+        expect(ops::slice_scatter(self, src, 0, None, None, 1))
+    }
+
+    /// A copy with a range of a dimension replaced by `src`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn slice_scatter_with(&self, src: &Tensor, o: SliceScatterOptions) -> Tensor {
+        expect(ops::slice_scatter(self, src, o.dim, o.start, o.end, o.step))
+    }
+
+    /// Exponentials over their sum, along a dimension.
+    #[doc(alias = "torch.Tensor.softmax")]
+    #[track_caller]
+    pub fn softmax(&self, dim: i64) -> Tensor {
+        expect(ops::softmax(self, dim, None))
+    }
+
+    /// Exponentials over their sum, along a dimension.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn softmax_with(&self, dim: i64, o: SoftmaxOptions) -> Tensor {
+        expect(ops::softmax(self, dim, o.dtype))
+    }
+
+    /// Sorted elements along a dimension, and where they come from.
+    #[doc(alias = "torch.Tensor.sort")]
+    #[track_caller]
+    pub fn sort(&self, dim: i64, descending: bool) -> SortResult {
+        expect(ops::sort(self, dim, descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+    #[doc(alias = "torch.Tensor.sort")]
+    #[track_caller]
+    pub fn sort_stable(&self, stable: Option<bool>, dim: i64, descending: bool) -> SortResult {
+        expect(ops::sort_stable(self, stable, dim, descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn sort_stable_with(&self, stable: Option<bool>, o: SortStableOptions) -> SortResult {
+        expect(ops::sort_stable(self, stable, o.dim, o.descending)).into()
+    }
+
+    /// Sorted elements along a dimension, and where they come from.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn sort_with(&self, o: SortOptions) -> SortResult {
+        expect(ops::sort(self, o.dim, o.descending)).into()
+    }
+
     /// Chunks of `split_size` along a dimension.
     #[doc(alias = "torch.Tensor.split")]
     #[track_caller]
@@ -2120,6 +4180,28 @@ impl Tensor {
         expect(ops::squeeze_dims(self, &dim.into_dims()))
     }
 
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.std")]
+    #[track_caller]
+    pub fn std(&self) -> Tensor {
+        expect(ops::std(self, None, None, false))
+    }
+
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.std")]
+    #[track_caller]
+    pub fn std_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::std(self, Some(&*dim.into_dims()), None, keepdim))
+    }
+
+    /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn std_with(&self, o: StdOptions) -> Tensor {
+        expect(ops::std(self, o.dim.as_deref(), o.correction, o.keepdim))
+    }
+
     /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
     #[doc(alias = "torch.Tensor.sub")]
     #[track_caller]
@@ -2192,27 +4274,28 @@ impl Tensor {
         self
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum(&self) -> Tensor {
         expect(ops::sum(self, None, false, None))
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
         expect(ops::sum(self, Some(&*dim.into_dims()), keepdim, None))
     }
 
-    /// Sum of all elements, or over dimensions.
-    ///
-    /// Integers and bools give int64.
+    /// Sums over the dimensions that broadcasting from `size` added or expanded.
+    #[doc(alias = "torch.Tensor.sum_to_size")]
+    #[track_caller]
+    pub fn sum_to_size(&self, size: impl IntoDims) -> Tensor {
+        expect(ops::sum_to_size(self, &size.into_dims()))
+    }
+
+    /// Sum of all elements, or over dimensions; integers and bools give int64.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -2220,11 +4303,47 @@ impl Tensor {
         expect(ops::sum(self, o.dim.as_deref(), o.keepdim, o.dtype))
     }
 
+    /// Swaps two dimensions.
+    #[doc(alias = "torch.Tensor.swapaxes")]
+    #[track_caller]
+    pub fn swapaxes(&self, axis0: i64, axis1: i64) -> Tensor {
+        expect(ops::swapaxes(self, axis0, axis1))
+    }
+
+    /// Swaps two dimensions.
+    #[doc(alias = "torch.Tensor.swapdims")]
+    #[track_caller]
+    pub fn swapdims(&self, dim0: i64, dim1: i64) -> Tensor {
+        expect(ops::swapdims(self, dim0, dim1))
+    }
+
     /// Transposes a matrix.
     #[doc(alias = "torch.Tensor.t")]
     #[track_caller]
     pub fn t(&self) -> Tensor {
         expect(ops::t(self))
+    }
+
+    /// Elements of the flattened input at indices.
+    #[doc(alias = "torch.Tensor.take")]
+    #[track_caller]
+    pub fn take(&self, index: &Tensor) -> Tensor {
+        expect(ops::take(self, index))
+    }
+
+    /// `gather` with broadcasting; without `dim` in the flattened input.
+    #[doc(alias = "torch.Tensor.take_along_dim")]
+    #[track_caller]
+    pub fn take_along_dim(&self, indices: &Tensor, dim: i64) -> Tensor {
+        expect(ops::take_along_dim(self, indices, Some(dim)))
+    }
+
+    /// `gather` with broadcasting; without `dim` in the flattened input.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn take_along_dim_with(&self, indices: &Tensor, o: TakeAlongDimOptions) -> Tensor {
+        expect(ops::take_along_dim(self, indices, o.dim))
     }
 
     /// Tangent.
@@ -2257,11 +4376,138 @@ impl Tensor {
         self
     }
 
+    /// Parts along a dimension, cut at indices.
+    #[doc(alias = "torch.Tensor.tensor_split")]
+    #[track_caller]
+    pub fn tensor_split_indices(&self, indices: impl IntoDims, dim: i64) -> Vec<Tensor> {
+        expect(ops::tensor_split_indices(self, &indices.into_dims(), dim))
+    }
+
+    /// Parts along a dimension, cut at indices.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn tensor_split_indices_with(
+        &self,
+        indices: impl IntoDims,
+        o: TensorSplitIndicesOptions,
+    ) -> Vec<Tensor> {
+        expect(ops::tensor_split_indices(self, &indices.into_dims(), o.dim))
+    }
+
+    /// Equal parts along a dimension; the first ones take the remainder.
+    #[doc(alias = "torch.Tensor.tensor_split")]
+    #[track_caller]
+    pub fn tensor_split_sections(&self, sections: i64, dim: i64) -> Vec<Tensor> {
+        expect(ops::tensor_split_sections(self, sections, dim))
+    }
+
+    /// Equal parts along a dimension; the first ones take the remainder.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn tensor_split_sections_with(&self, sections: i64, o: TensorSplitSectionsOptions) -> Vec<Tensor> {
+        expect(ops::tensor_split_sections(self, sections, o.dim))
+    }
+
+    /// Repeats the tensor along its last dimensions.
+    #[doc(alias = "torch.Tensor.tile")]
+    #[track_caller]
+    pub fn tile(&self, dims: impl IntoDims) -> Tensor {
+        expect(ops::tile(self, &dims.into_dims()))
+    }
+
+    /// The k largest (or smallest) elements along a dimension, and where they are.
+    #[doc(alias = "torch.Tensor.topk")]
+    #[track_caller]
+    pub fn topk(&self, k: i64, dim: i64) -> TopkResult {
+        expect(ops::topk(self, k, dim, true, true)).into()
+    }
+
+    /// The k largest (or smallest) elements along a dimension, and where they are.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn topk_with(&self, k: i64, o: TopkOptions) -> TopkResult {
+        expect(ops::topk(self, k, o.dim, o.largest, o.sorted)).into()
+    }
+
+    /// Sum of a matrix's diagonal.
+    #[doc(alias = "torch.Tensor.trace")]
+    #[track_caller]
+    pub fn trace(&self) -> Tensor {
+        expect(ops::trace(self))
+    }
+
     /// Swaps two dimensions.
     #[doc(alias = "torch.Tensor.transpose")]
     #[track_caller]
     pub fn transpose(&self, dim0: i64, dim1: i64) -> Tensor {
         expect(ops::transpose(self, dim0, dim1))
+    }
+
+    /// Lower triangle of the last two dimensions; zeros elsewhere.
+    #[doc(alias = "torch.Tensor.tril")]
+    #[track_caller]
+    pub fn tril(&self, diagonal: i64) -> Tensor {
+        expect(ops::tril(self, diagonal))
+    }
+
+    /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.tril_")]
+    #[track_caller]
+    pub fn tril_(&self, diagonal: i64) -> &Self {
+        expect(ops::tril_(self, diagonal));
+        self
+    }
+
+    /// Lower triangle of the last two dimensions; zeros elsewhere.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn tril_with(&self, o: TrilOptions) -> Tensor {
+        expect(ops::tril(self, o.diagonal))
+    }
+
+    /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn tril_with_(&self, o: TrilOptions) -> &Self {
+        expect(ops::tril_(self, o.diagonal));
+        self
+    }
+
+    /// Upper triangle of the last two dimensions; zeros elsewhere.
+    #[doc(alias = "torch.Tensor.triu")]
+    #[track_caller]
+    pub fn triu(&self, diagonal: i64) -> Tensor {
+        expect(ops::triu(self, diagonal))
+    }
+
+    /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.triu_")]
+    #[track_caller]
+    pub fn triu_(&self, diagonal: i64) -> &Self {
+        expect(ops::triu_(self, diagonal));
+        self
+    }
+
+    /// Upper triangle of the last two dimensions; zeros elsewhere.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn triu_with(&self, o: TriuOptions) -> Tensor {
+        expect(ops::triu(self, o.diagonal))
+    }
+
+    /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn triu_with_(&self, o: TriuOptions) -> &Self {
+        expect(ops::triu_(self, o.diagonal));
+        self
     }
 
     /// Divides the input by `other`; integers give floats.
@@ -2311,11 +4557,35 @@ impl Tensor {
         expect(ops::unbind(self, o.dim))
     }
 
+    /// One dimension as several.
+    #[doc(alias = "torch.Tensor.unflatten")]
+    #[track_caller]
+    pub fn unflatten(&self, dim: i64, sizes: impl IntoDims) -> Tensor {
+        expect(ops::unflatten(self, dim, &sizes.into_dims()))
+    }
+
     /// All slices of `size` along a dimension, as a new last dimension.
     #[doc(alias = "torch.Tensor.unfold")]
     #[track_caller]
     pub fn unfold(&self, dimension: i64, size: i64, step: i64) -> Tensor {
         expect(ops::unfold(self, dimension, size, step))
+    }
+
+    /// Fills with uniform numbers of `[from, to)`.
+    #[doc(alias = "torch.Tensor.uniform_")]
+    #[track_caller]
+    pub fn uniform_(&self, from: f64, to: f64) -> &Self {
+        expect(ops::uniform_(self, from, to, None));
+        self
+    }
+
+    /// Fills with uniform numbers of `[from, to)`.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn uniform_with(&self, o: UniformInplaceOptions) -> &Self {
+        expect(ops::uniform_(self, o.from, o.to, o.generator.as_ref()));
+        self
     }
 
     /// Inserts a dimension of size 1.
@@ -2325,11 +4595,47 @@ impl Tensor {
         expect(ops::unsqueeze(self, dim))
     }
 
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.var")]
+    #[track_caller]
+    pub fn var(&self) -> Tensor {
+        expect(ops::var(self, None, None, false))
+    }
+
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    #[doc(alias = "torch.Tensor.var")]
+    #[track_caller]
+    pub fn var_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::var(self, Some(&*dim.into_dims()), None, keepdim))
+    }
+
+    /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn var_with(&self, o: VarOptions) -> Tensor {
+        expect(ops::var(self, o.dim.as_deref(), o.correction, o.keepdim))
+    }
+
+    /// Dot product with the first vector conjugated.
+    #[doc(alias = "torch.Tensor.vdot")]
+    #[track_caller]
+    pub fn vdot(&self, other: &Tensor) -> Tensor {
+        expect(ops::vdot(self, other))
+    }
+
     /// The same elements in another shape, without a copy.
     #[doc(alias = "torch.Tensor.view")]
     #[track_caller]
     pub fn view(&self, size: impl IntoDims) -> Tensor {
         expect(ops::view(self, &size.into_dims()))
+    }
+
+    /// A view with another tensor's sizes.
+    #[doc(alias = "torch.Tensor.view_as")]
+    #[track_caller]
+    pub fn view_as(&self, other: &Tensor) -> Tensor {
+        expect(ops::view_as(self, other))
     }
 
     /// A real tensor with a last dimension of 2 as a complex one.
@@ -2351,6 +4657,20 @@ impl Tensor {
     #[track_caller]
     pub fn view_dtype(&self, dtype: DType) -> Tensor {
         expect(ops::view_dtype(self, dtype))
+    }
+
+    /// Equal parts along one dimension.
+    #[doc(alias = "torch.Tensor.vsplit")]
+    #[track_caller]
+    pub fn vsplit(&self, sections: i64) -> Vec<Tensor> {
+        expect(ops::vsplit(self, sections))
+    }
+
+    /// Parts along one dimension, cut at indices.
+    #[doc(alias = "torch.Tensor.vsplit")]
+    #[track_caller]
+    pub fn vsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
+        expect(ops::vsplit_array(self, &indices.into_dims()))
     }
 
     /// Elements of the input where `condition` holds, of `other` elsewhere.

@@ -3,12 +3,352 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{comparison, copy, creation, pointwise, prelude::*, reduction, unary, views};
+use super::{
+    blas, comparison, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random, reduction,
+    scan, softmax, sorting, special_ops, unary, views,
+};
+
+/// Matrix product of two matrices.
+#[doc(alias = "torch.mm")]
+#[doc(alias = "torch.Tensor.mm")]
+pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    (blas::MM.get(self_.key_set() | mat2.key_set())?)(self_, mat2)
+}
+
+/// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mm")]
+pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::MM_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out)
+}
+
+/// Batched matrix product.
+#[doc(alias = "torch.bmm")]
+#[doc(alias = "torch.Tensor.bmm")]
+pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    (blas::BMM.get(self_.key_set() | mat2.key_set())?)(self_, mat2)
+}
+
+/// Batched matrix product. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bmm")]
+pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::BMM_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out)
+}
+
+/// `beta self + alpha (mat1 @ mat2)`.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addmm")]
+#[doc(alias = "torch.Tensor.addmm")]
+pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (blas::ADDMM.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(self_, mat1, mat2, beta, alpha)
+}
+
+/// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.addmm_")]
+pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::ADDMM_.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(self_, mat1, mat2, beta, alpha)
+}
+
+/// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addmm")]
+pub fn addmm_out(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::ADDMM_OUT.get(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?)(
+        self_, mat1, mat2, beta, alpha, out,
+    )
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.baddbmm")]
+#[doc(alias = "torch.Tensor.baddbmm")]
+pub fn baddbmm(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (blas::BADDBMM.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, beta, alpha,
+    )
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.baddbmm_")]
+pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::BADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, beta, alpha,
+    )
+}
+
+/// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.baddbmm")]
+pub fn baddbmm_out(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::BADDBMM_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
+        self_, batch1, batch2, beta, alpha, out,
+    )
+}
+
+/// `beta self + alpha` times the sum of the batches' products.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addbmm")]
+#[doc(alias = "torch.Tensor.addbmm")]
+pub fn addbmm(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (blas::ADDBMM.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, beta, alpha,
+    )
+}
+
+/// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.addbmm_")]
+pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::ADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, beta, alpha,
+    )
+}
+
+/// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addbmm")]
+pub fn addbmm_out(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::ADDBMM_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
+        self_, batch1, batch2, beta, alpha, out,
+    )
+}
+
+/// `beta self + alpha (mat @ vec)`.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addmv")]
+#[doc(alias = "torch.Tensor.addmv")]
+pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (blas::ADDMV.get(self_.key_set() | mat.key_set() | vec.key_set())?)(self_, mat, vec, beta, alpha)
+}
+
+/// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.addmv_")]
+pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::ADDMV_.get(self_.key_set() | mat.key_set() | vec.key_set())?)(self_, mat, vec, beta, alpha)
+}
+
+/// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addmv")]
+pub fn addmv_out(
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::ADDMV_OUT.get(self_.key_set() | mat.key_set() | vec.key_set() | out.key_set())?)(
+        self_, mat, vec, beta, alpha, out,
+    )
+}
+
+/// `beta self + alpha` times the outer product.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addr")]
+#[doc(alias = "torch.Tensor.addr")]
+pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (blas::ADDR.get(self_.key_set() | vec1.key_set() | vec2.key_set())?)(self_, vec1, vec2, beta, alpha)
+}
+
+/// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.Tensor.addr_")]
+pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    (blas::ADDR_.get(self_.key_set() | vec1.key_set() | vec2.key_set())?)(self_, vec1, vec2, beta, alpha)
+}
+
+/// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta` 1, `alpha` 1.
+#[doc(alias = "torch.addr")]
+pub fn addr_out(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (blas::ADDR_OUT.get(self_.key_set() | vec1.key_set() | vec2.key_set() | out.key_set())?)(
+        self_, vec1, vec2, beta, alpha, out,
+    )
+}
+
+/// Matrix times vector.
+#[doc(alias = "torch.mv")]
+#[doc(alias = "torch.Tensor.mv")]
+pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    (blas::MV.get(self_.key_set() | vec.key_set())?)(self_, vec)
+}
+
+/// Matrix times vector. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mv")]
+pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::MV_OUT.get(self_.key_set() | vec.key_set() | out.key_set())?)(self_, vec, out)
+}
+
+/// Outer product of two vectors.
+#[doc(alias = "torch.outer")]
+#[doc(alias = "torch.Tensor.outer")]
+#[doc(alias = "torch.ger")]
+#[doc(alias = "torch.Tensor.ger")]
+pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    (blas::OUTER.get(self_.key_set() | vec2.key_set())?)(self_, vec2)
+}
+
+/// Outer product of two vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.outer")]
+#[doc(alias = "torch.ger")]
+pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::OUTER_OUT.get(self_.key_set() | vec2.key_set() | out.key_set())?)(self_, vec2, out)
+}
+
+/// Sum of products of two vectors.
+#[doc(alias = "torch.dot")]
+#[doc(alias = "torch.Tensor.dot")]
+pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    (blas::DOT.get(self_.key_set() | tensor.key_set())?)(self_, tensor)
+}
+
+/// Sum of products of two vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.dot")]
+pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::DOT_OUT.get(self_.key_set() | tensor.key_set() | out.key_set())?)(self_, tensor, out)
+}
+
+/// Dot product with the first vector conjugated.
+#[doc(alias = "torch.vdot")]
+#[doc(alias = "torch.Tensor.vdot")]
+pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (blas::VDOT.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Dot product with the first vector conjugated. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.vdot")]
+pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::VDOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Sum of products over the last dimensions.
+#[doc(alias = "torch.inner")]
+#[doc(alias = "torch.Tensor.inner")]
+pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (blas::INNER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Sum of products over the last dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.inner")]
+pub fn inner_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::INNER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Matrix product, broadcast over batches; vectors and matrices mixed.
+#[doc(alias = "torch.matmul")]
+#[doc(alias = "torch.Tensor.matmul")]
+#[doc(alias = "torch.linalg.matmul")]
+pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (blas::MATMUL.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Matrix product, broadcast over batches; vectors and matrices mixed. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.matmul")]
+#[doc(alias = "torch.linalg.matmul")]
+pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::MATMUL_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Sum of products over pairs of dimensions.
+pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
+    (blas::TENSORDOT.get(self_.key_set() | other.key_set())?)(self_, other, dims_self, dims_other)
+}
+
+/// Kronecker product.
+#[doc(alias = "torch.kron")]
+#[doc(alias = "torch.Tensor.kron")]
+pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (blas::KRON.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Kronecker product. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.kron")]
+pub fn kron_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (blas::KRON_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Product of several matrices in the cheapest order.
+#[doc(alias = "torch.chain_matmul")]
+pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
+    (blas::CHAIN_MATMUL.get(list_keys(matrices))?)(matrices)
+}
+
+/// A square matrix to an integer power.
+#[doc(alias = "torch.matrix_power")]
+#[doc(alias = "torch.Tensor.matrix_power")]
+#[doc(alias = "torch.linalg.matrix_power")]
+pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
+    (blas::MATRIX_POWER.get(self_.key_set())?)(self_, n)
+}
+
+/// A square matrix to an integer power. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.matrix_power")]
+#[doc(alias = "torch.linalg.matrix_power")]
+pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
+    (blas::MATRIX_POWER_OUT.get(self_.key_set() | out.key_set())?)(self_, n, out)
+}
 
 /// Whether elements are equal.
 #[doc(alias = "torch.eq")]
 #[doc(alias = "torch.Tensor.eq")]
-#[doc(alias = "torch.Tensor.__eq__")]
 pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::EQ.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -30,7 +370,6 @@ pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.ne")]
 #[doc(alias = "torch.not_equal")]
 #[doc(alias = "torch.Tensor.not_equal")]
-#[doc(alias = "torch.Tensor.__ne__")]
 pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::NE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -54,7 +393,6 @@ pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.lt")]
 #[doc(alias = "torch.less")]
 #[doc(alias = "torch.Tensor.less")]
-#[doc(alias = "torch.Tensor.__lt__")]
 pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::LT.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -78,7 +416,6 @@ pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.le")]
 #[doc(alias = "torch.less_equal")]
 #[doc(alias = "torch.Tensor.less_equal")]
-#[doc(alias = "torch.Tensor.__le__")]
 pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::LE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -102,7 +439,6 @@ pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.gt")]
 #[doc(alias = "torch.greater")]
 #[doc(alias = "torch.Tensor.greater")]
-#[doc(alias = "torch.Tensor.__gt__")]
 pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::GT.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -126,7 +462,6 @@ pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.ge")]
 #[doc(alias = "torch.greater_equal")]
 #[doc(alias = "torch.Tensor.greater_equal")]
-#[doc(alias = "torch.Tensor.__ge__")]
 pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::GE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -224,15 +559,12 @@ pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Bits that both have; logical for bools.
 #[doc(alias = "torch.bitwise_and")]
 #[doc(alias = "torch.Tensor.bitwise_and")]
-#[doc(alias = "torch.Tensor.__and__")]
-#[doc(alias = "torch.Tensor.__rand__")]
 pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_AND.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that both have; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_and_")]
-#[doc(alias = "torch.Tensor.__iand__")]
 pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -246,15 +578,12 @@ pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 /// Bits that either has; logical for bools.
 #[doc(alias = "torch.bitwise_or")]
 #[doc(alias = "torch.Tensor.bitwise_or")]
-#[doc(alias = "torch.Tensor.__or__")]
-#[doc(alias = "torch.Tensor.__ror__")]
 pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_OR.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that either has; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_or_")]
-#[doc(alias = "torch.Tensor.__ior__")]
 pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -268,15 +597,12 @@ pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 /// Bits that exactly one has; logical for bools.
 #[doc(alias = "torch.bitwise_xor")]
 #[doc(alias = "torch.Tensor.bitwise_xor")]
-#[doc(alias = "torch.Tensor.__xor__")]
-#[doc(alias = "torch.Tensor.__rxor__")]
 pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_XOR.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_xor_")]
-#[doc(alias = "torch.Tensor.__ixor__")]
 pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -290,7 +616,6 @@ pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 /// All bits flipped; logical for bools.
 #[doc(alias = "torch.bitwise_not")]
 #[doc(alias = "torch.Tensor.bitwise_not")]
-#[doc(alias = "torch.Tensor.__invert__")]
 pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_NOT.get(self_.key_set())?)(self_)
 }
@@ -310,14 +635,12 @@ pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Bits shifted to the left by `other`.
 #[doc(alias = "torch.bitwise_left_shift")]
 #[doc(alias = "torch.Tensor.bitwise_left_shift")]
-#[doc(alias = "torch.Tensor.__lshift__")]
 pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_LEFT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
-#[doc(alias = "torch.Tensor.__ilshift__")]
 pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_LEFT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -333,14 +656,12 @@ pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) 
 /// Bits shifted to the right by `other`, keeping the sign.
 #[doc(alias = "torch.bitwise_right_shift")]
 #[doc(alias = "torch.Tensor.bitwise_right_shift")]
-#[doc(alias = "torch.Tensor.__rshift__")]
 pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (comparison::BITWISE_RIGHT_SHIFT.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
-#[doc(alias = "torch.Tensor.__irshift__")]
 pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (comparison::BITWISE_RIGHT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -681,6 +1002,1433 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
     (creation::ZERO_.get(self_.key_set())?)(self_)
 }
 
+/// The identity matrix.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.eye")]
+pub fn eye(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::EYE.get(device_keys(device))?)(n, dtype, layout, device, pin_memory)
+}
+
+/// Ones on the diagonal of an n by m matrix.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.eye")]
+pub fn eye_m(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::EYE_M.get(device_keys(device))?)(n, m, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from 0 to `end`, exclusive.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.arange")]
+pub fn arange(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::ARANGE.get(device_keys(device))?)(end, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, exclusive.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.arange")]
+pub fn arange_start(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::ARANGE_START.get(device_keys(device))?)(start, end, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, exclusive, in steps.
+///
+/// Documented defaults: `step` 1, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.arange")]
+pub fn arange_step(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::ARANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps.
+///
+/// Documented defaults: `step` 1, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.range")]
+pub fn range_step(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::RANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
+}
+
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.linspace")]
+pub fn linspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LINSPACE.get(device_keys(device))?)(start, end, steps, dtype, layout, device, pin_memory)
+}
+
+/// `steps` powers of `base`, evenly spaced exponents.
+///
+/// Documented defaults: `base` 10.0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.logspace")]
+pub fn logspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LOGSPACE.get(device_keys(device))?)(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor like `torch.empty`, with this tensor's dtype and device.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_empty")]
+pub fn new_empty(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_EMPTY.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_zeros")]
+pub fn new_zeros(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_ZEROS.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor like `torch.ones`, with this tensor's dtype and device.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_ones")]
+pub fn new_ones(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_ONES.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor of one number, with this tensor's dtype and device.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_full")]
+pub fn new_full(
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_FULL.get(self_.key_set())?)(self_, size, fill_value, dtype, layout, device, pin_memory)
+}
+
+/// A new tensor with undefined content and the given strides.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.Tensor.new_empty_strided")]
+pub fn new_empty_strided(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::NEW_EMPTY_STRIDED.get(self_.key_set())?)(
+        self_, size, stride, dtype, layout, device, pin_memory,
+    )
+}
+
+/// Coordinates of a triangle.
+///
+/// Documented defaults: `offset` 0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.tril_indices")]
+pub fn tril_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::TRIL_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
+}
+
+/// Coordinates of a triangle.
+///
+/// Documented defaults: `offset` 0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.triu_indices")]
+pub fn triu_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::TRIU_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
+}
+
+/// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
+///
+/// Documented defaults: `path` None.
+#[doc(alias = "torch.einsum")]
+pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
+    (einsum::EINSUM.get(list_keys(tensors))?)(equation, tensors, path)
+}
+
+/// Elements at index tensors, one per dimension; none for a whole dimension.
+pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    (indexing::INDEX.get(self_.key_set() | opt_list_keys(indices))?)(self_, indices)
+}
+
+/// Sets, or adds to, the elements at index tensors.
+///
+/// Documented defaults: `accumulate` false.
+#[doc(alias = "torch.index_put")]
+#[doc(alias = "torch.Tensor.index_put")]
+pub fn index_put(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    (indexing::INDEX_PUT.get(self_.key_set() | opt_list_keys(indices) | values.key_set())?)(
+        self_, indices, values, accumulate,
+    )
+}
+
+/// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
+///
+/// Documented defaults: `accumulate` false.
+#[doc(alias = "torch.Tensor.index_put_")]
+pub fn index_put_(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
+    (indexing::INDEX_PUT_.get(self_.key_set() | opt_list_keys(indices) | values.key_set())?)(
+        self_, indices, values, accumulate,
+    )
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input.
+///
+/// Documented defaults: `sparse_grad` false.
+#[doc(alias = "torch.gather")]
+#[doc(alias = "torch.Tensor.gather")]
+pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
+    (indexing::GATHER.get(self_.key_set() | index.key_set())?)(self_, dim, index, sparse_grad)
+}
+
+/// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `sparse_grad` false.
+#[doc(alias = "torch.gather")]
+pub fn gather_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    sparse_grad: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::GATHER_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
+        self_,
+        dim,
+        index,
+        sparse_grad,
+        out,
+    )
+}
+
+/// Sets the elements along a dimension at `index` to those of `src`.
+#[doc(alias = "torch.scatter")]
+#[doc(alias = "torch.Tensor.scatter")]
+pub fn scatter(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    (indexing::SCATTER.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+}
+
+/// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_")]
+pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    (indexing::SCATTER_.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+}
+
+/// Sets the elements along a dimension at `index` to those of `src`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+pub fn scatter_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::SCATTER_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
+        self_, dim, index, src, out,
+    )
+}
+
+/// Sets the elements along a dimension at `index` to a number.
+#[doc(alias = "torch.scatter")]
+#[doc(alias = "torch.Tensor.scatter")]
+pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    (indexing::SCATTER_VALUE.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+}
+
+/// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_")]
+pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    (indexing::SCATTER_VALUE_.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+}
+
+/// Sets the elements along a dimension at `index` to a number. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+pub fn scatter_value_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_VALUE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
+        self_, dim, index, value, out,
+    )
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+#[doc(alias = "torch.scatter")]
+#[doc(alias = "torch.Tensor.scatter")]
+pub fn scatter_src_reduce(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    (indexing::SCATTER_SRC_REDUCE.get(self_.key_set() | index.key_set() | src.key_set())?)(
+        self_, dim, index, src, reduce,
+    )
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_")]
+pub fn scatter_src_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<()> {
+    (indexing::SCATTER_SRC_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set())?)(
+        self_, dim, index, src, reduce,
+    )
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+pub fn scatter_src_reduce_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_SRC_REDUCE_OUT
+        .get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
+        self_, dim, index, src, reduce, out,
+    )
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+#[doc(alias = "torch.scatter")]
+#[doc(alias = "torch.Tensor.scatter")]
+pub fn scatter_value_reduce(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    (indexing::SCATTER_VALUE_REDUCE.get(self_.key_set() | index.key_set())?)(self_, dim, index, value, reduce)
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_")]
+pub fn scatter_value_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<()> {
+    (indexing::SCATTER_VALUE_REDUCE_.get(self_.key_set() | index.key_set())?)(
+        self_, dim, index, value, reduce,
+    )
+}
+
+/// Adds a number to the elements along a dimension at `index`, or multiplies by it. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter")]
+pub fn scatter_value_reduce_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_VALUE_REDUCE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
+        self_, dim, index, value, reduce, out,
+    )
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`.
+#[doc(alias = "torch.scatter_add")]
+#[doc(alias = "torch.Tensor.scatter_add")]
+pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    (indexing::SCATTER_ADD.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.scatter_add_")]
+pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    (indexing::SCATTER_ADD_.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
+}
+
+/// Adds the elements of `src` to those along a dimension at `index`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.scatter_add")]
+pub fn scatter_add_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_ADD_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
+        self_, dim, index, src, out,
+    )
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.scatter_reduce")]
+#[doc(alias = "torch.Tensor.scatter_reduce")]
+pub fn scatter_reduce(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    (indexing::SCATTER_REDUCE.get(self_.key_set() | index.key_set() | src.key_set())?)(
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+    )
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.Tensor.scatter_reduce_")]
+pub fn scatter_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    (indexing::SCATTER_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set())?)(
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+    )
+}
+
+/// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.scatter_reduce")]
+pub fn scatter_reduce_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::SCATTER_REDUCE_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
+        self_,
+        dim,
+        index,
+        src,
+        reduce,
+        include_self,
+        out,
+    )
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.take_along_dim")]
+#[doc(alias = "torch.Tensor.take_along_dim")]
+pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    (indexing::TAKE_ALONG_DIM.get(self_.key_set() | indices.key_set())?)(self_, indices, dim)
+}
+
+/// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.take_along_dim")]
+pub fn take_along_dim_out(
+    self_: &Tensor,
+    indices: &Tensor,
+    dim: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::TAKE_ALONG_DIM_OUT.get(self_.key_set() | indices.key_set() | out.key_set())?)(
+        self_, indices, dim, out,
+    )
+}
+
+/// The slices of a dimension at a vector of indices.
+#[doc(alias = "torch.index_select")]
+#[doc(alias = "torch.Tensor.index_select")]
+pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    (indexing::INDEX_SELECT.get(self_.key_set() | index.key_set())?)(self_, dim, index)
+}
+
+/// The slices of a dimension at a vector of indices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_select")]
+pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::INDEX_SELECT_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
+        self_, dim, index, out,
+    )
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.index_add")]
+#[doc(alias = "torch.Tensor.index_add")]
+pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (indexing::INDEX_ADD.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, dim, index, source, alpha,
+    )
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.Tensor.index_add_")]
+pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
+    (indexing::INDEX_ADD_.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, dim, index, source, alpha,
+    )
+}
+
+/// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.index_add")]
+pub fn index_add_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::INDEX_ADD_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
+        self_, dim, index, source, alpha, out,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`.
+#[doc(alias = "torch.index_copy")]
+#[doc(alias = "torch.Tensor.index_copy")]
+pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    (indexing::INDEX_COPY.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, dim, index, source,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.index_copy_")]
+pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
+    (indexing::INDEX_COPY_.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, dim, index, source,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to those of `source`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.index_copy")]
+pub fn index_copy_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::INDEX_COPY_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
+        self_, dim, index, source, out,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to a number.
+#[doc(alias = "torch.index_fill")]
+#[doc(alias = "torch.Tensor.index_fill")]
+pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    (indexing::INDEX_FILL.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+}
+
+/// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.index_fill_")]
+pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    (indexing::INDEX_FILL_.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
+}
+
+/// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+#[doc(alias = "torch.index_fill")]
+#[doc(alias = "torch.Tensor.index_fill")]
+pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+    (indexing::INDEX_FILL_TENSOR.get(self_.key_set() | index.key_set() | value.key_set())?)(
+        self_, dim, index, value,
+    )
+}
+
+/// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.index_fill_")]
+pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
+    (indexing::INDEX_FILL_TENSOR_.get(self_.key_set() | index.key_set() | value.key_set())?)(
+        self_, dim, index, value,
+    )
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.index_reduce")]
+#[doc(alias = "torch.Tensor.index_reduce")]
+pub fn index_reduce(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    (indexing::INDEX_REDUCE.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+    )
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.Tensor.index_reduce_")]
+pub fn index_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    (indexing::INDEX_REDUCE_.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+    )
+}
+
+/// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `include_self` true.
+#[doc(alias = "torch.index_reduce")]
+pub fn index_reduce_out(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (indexing::INDEX_REDUCE_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
+        self_,
+        dim,
+        index,
+        source,
+        reduce,
+        include_self,
+        out,
+    )
+}
+
+/// The elements where the mask is true, as a vector.
+#[doc(alias = "torch.masked_select")]
+#[doc(alias = "torch.Tensor.masked_select")]
+pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    (indexing::MASKED_SELECT.get(self_.key_set() | mask.key_set())?)(self_, mask)
+}
+
+/// The elements where the mask is true, as a vector. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.masked_select")]
+pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::MASKED_SELECT_OUT.get(self_.key_set() | mask.key_set() | out.key_set())?)(self_, mask, out)
+}
+
+/// The input with a number where the mask is true.
+#[doc(alias = "torch.masked_fill")]
+#[doc(alias = "torch.Tensor.masked_fill")]
+pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    (indexing::MASKED_FILL.get(self_.key_set() | mask.key_set())?)(self_, mask, value)
+}
+
+/// The input with a number where the mask is true. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.masked_fill_")]
+pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
+    (indexing::MASKED_FILL_.get(self_.key_set() | mask.key_set())?)(self_, mask, value)
+}
+
+/// The input with a zero-dim tensor's value where the mask is true.
+#[doc(alias = "torch.masked_fill")]
+#[doc(alias = "torch.Tensor.masked_fill")]
+pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
+    (indexing::MASKED_FILL_TENSOR.get(self_.key_set() | mask.key_set() | value.key_set())?)(
+        self_, mask, value,
+    )
+}
+
+/// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.masked_fill_")]
+pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
+    (indexing::MASKED_FILL_TENSOR_.get(self_.key_set() | mask.key_set() | value.key_set())?)(
+        self_, mask, value,
+    )
+}
+
+/// The input with the elements of `source`, one after the other, where the mask is true.
+#[doc(alias = "torch.masked_scatter")]
+#[doc(alias = "torch.Tensor.masked_scatter")]
+pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+    (indexing::MASKED_SCATTER.get(self_.key_set() | mask.key_set() | source.key_set())?)(self_, mask, source)
+}
+
+/// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.masked_scatter_")]
+pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
+    (indexing::MASKED_SCATTER_.get(self_.key_set() | mask.key_set() | source.key_set())?)(self_, mask, source)
+}
+
+/// Coordinates of the elements that are not zero, one row each.
+#[doc(alias = "torch.nonzero")]
+#[doc(alias = "torch.Tensor.nonzero")]
+pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
+    (indexing::NONZERO.get(self_.key_set())?)(self_)
+}
+
+/// Coordinates of the elements that are not zero, one row each. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nonzero")]
+pub fn nonzero_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::NONZERO_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Coordinates of the elements that are not zero, one vector per dimension.
+///
+/// `torch.nonzero(x, as_tuple=True)`.
+pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
+    (indexing::NONZERO_TUPLE.get(self_.key_set())?)(self_)
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`.
+///
+/// Documented defaults: `fill_value` -1.
+#[doc(alias = "torch.nonzero_static")]
+#[doc(alias = "torch.Tensor.nonzero_static")]
+pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
+    (indexing::NONZERO_STATIC.get(self_.key_set())?)(self_, size, fill_value)
+}
+
+/// Coordinates of the elements that are not zero, one row each.
+#[doc(alias = "torch.argwhere")]
+#[doc(alias = "torch.Tensor.argwhere")]
+pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
+    (indexing::ARGWHERE.get(self_.key_set())?)(self_)
+}
+
+/// Elements of the flattened input at indices.
+#[doc(alias = "torch.take")]
+#[doc(alias = "torch.Tensor.take")]
+pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+    (indexing::TAKE.get(self_.key_set() | index.key_set())?)(self_, index)
+}
+
+/// Elements of the flattened input at indices. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.take")]
+pub fn take_out(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    (indexing::TAKE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(self_, index, out)
+}
+
+/// Sets, or adds to, elements of the flattened input at indices.
+///
+/// Documented defaults: `accumulate` false.
+#[doc(alias = "torch.put")]
+#[doc(alias = "torch.Tensor.put")]
+pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    (indexing::PUT.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, index, source, accumulate,
+    )
+}
+
+/// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
+///
+/// Documented defaults: `accumulate` false.
+#[doc(alias = "torch.Tensor.put_")]
+pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+    (indexing::PUT_.get(self_.key_set() | index.key_set() | source.key_set())?)(
+        self_, index, source, accumulate,
+    )
+}
+
+/// A copy with one slice of a dimension replaced by `src`.
+#[doc(alias = "torch.select_scatter")]
+#[doc(alias = "torch.Tensor.select_scatter")]
+pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    (indexing::SELECT_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, dim, index)
+}
+
+/// A copy with a range of a dimension replaced by `src`.
+///
+/// Documented defaults: `dim` 0, `start` None, `end` None, `step` 1.
+#[doc(alias = "torch.slice_scatter")]
+#[doc(alias = "torch.Tensor.slice_scatter")]
+pub fn slice_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    (indexing::SLICE_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, dim, start, end, step)
+}
+
+/// A copy with the diagonal of two dimensions replaced by `src`.
+///
+/// Documented defaults: `offset` 0, `dim1` 0, `dim2` 1.
+#[doc(alias = "torch.diagonal_scatter")]
+#[doc(alias = "torch.Tensor.diagonal_scatter")]
+pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (indexing::DIAGONAL_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, offset, dim1, dim2)
+}
+
+/// A copy of `length` elements of a dimension from `start`.
+#[doc(alias = "torch.narrow_copy")]
+#[doc(alias = "torch.Tensor.narrow_copy")]
+pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    (indexing::NARROW_COPY.get(self_.key_set())?)(self_, dim, start, length)
+}
+
+/// Joins tensors along a dimension.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.cat")]
+#[doc(alias = "torch.concat")]
+#[doc(alias = "torch.concatenate")]
+pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    (joining::CAT.get(list_keys(tensors))?)(tensors, dim)
+}
+
+/// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.cat")]
+#[doc(alias = "torch.concat")]
+#[doc(alias = "torch.concatenate")]
+pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    (joining::CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
+}
+
+/// Joins tensors along a new dimension.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.stack")]
+pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    (joining::STACK.get(list_keys(tensors))?)(tensors, dim)
+}
+
+/// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.stack")]
+pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    (joining::STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
+}
+
+/// Joins along columns.
+#[doc(alias = "torch.hstack")]
+pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::HSTACK.get(list_keys(tensors))?)(tensors)
+}
+
+/// Joins along columns. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hstack")]
+pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (joining::HSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// Joins along rows.
+#[doc(alias = "torch.vstack")]
+#[doc(alias = "torch.row_stack")]
+pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::VSTACK.get(list_keys(tensors))?)(tensors)
+}
+
+/// Joins along rows. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.vstack")]
+#[doc(alias = "torch.row_stack")]
+pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (joining::VSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// Joins along depth.
+#[doc(alias = "torch.dstack")]
+pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::DSTACK.get(list_keys(tensors))?)(tensors)
+}
+
+/// Joins along depth. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.dstack")]
+pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (joining::DSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// Joins vectors and matrices as columns.
+#[doc(alias = "torch.column_stack")]
+pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::COLUMN_STACK.get(list_keys(tensors))?)(tensors)
+}
+
+/// Joins vectors and matrices as columns. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.column_stack")]
+pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (joining::COLUMN_STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// The tensor with at least 1 dimensions.
+#[doc(alias = "torch.atleast_1d")]
+pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
+    (joining::ATLEAST_1D.get(self_.key_set())?)(self_)
+}
+
+/// Each tensor with at least 1 dimensions.
+#[doc(alias = "torch.atleast_1d")]
+pub fn atleast_1d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    (joining::ATLEAST_1D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+}
+
+/// The tensor with at least 2 dimensions.
+#[doc(alias = "torch.atleast_2d")]
+pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
+    (joining::ATLEAST_2D.get(self_.key_set())?)(self_)
+}
+
+/// Each tensor with at least 2 dimensions.
+#[doc(alias = "torch.atleast_2d")]
+pub fn atleast_2d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    (joining::ATLEAST_2D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+}
+
+/// The tensor with at least 3 dimensions.
+#[doc(alias = "torch.atleast_3d")]
+pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
+    (joining::ATLEAST_3D.get(self_.key_set())?)(self_)
+}
+
+/// Each tensor with at least 3 dimensions.
+#[doc(alias = "torch.atleast_3d")]
+pub fn atleast_3d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    (joining::ATLEAST_3D_SEQUENCE.get(list_keys(tensors))?)(tensors)
+}
+
+/// Repeats the tensor along each dimension.
+#[doc(alias = "torch.Tensor.repeat")]
+pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    (joining::REPEAT.get(self_.key_set())?)(self_, repeats)
+}
+
+/// Repeats the tensor along its last dimensions.
+#[doc(alias = "torch.tile")]
+#[doc(alias = "torch.Tensor.tile")]
+pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    (joining::TILE.get(self_.key_set())?)(self_, dims)
+}
+
+/// Reverses dimensions.
+#[doc(alias = "torch.flip")]
+#[doc(alias = "torch.Tensor.flip")]
+pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    (joining::FLIP.get(self_.key_set())?)(self_, dims)
+}
+
+/// Reverses the second dimension.
+#[doc(alias = "torch.fliplr")]
+#[doc(alias = "torch.Tensor.fliplr")]
+pub fn fliplr(self_: &Tensor) -> Result<Tensor> {
+    (joining::FLIPLR.get(self_.key_set())?)(self_)
+}
+
+/// Reverses the first dimension.
+#[doc(alias = "torch.flipud")]
+#[doc(alias = "torch.Tensor.flipud")]
+pub fn flipud(self_: &Tensor) -> Result<Tensor> {
+    (joining::FLIPUD.get(self_.key_set())?)(self_)
+}
+
+/// Shifts elements along dimensions, around the end.
+///
+/// Documented defaults: `dims` [].
+#[doc(alias = "torch.roll")]
+#[doc(alias = "torch.Tensor.roll")]
+pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+    (joining::ROLL.get(self_.key_set())?)(self_, shifts, dims)
+}
+
+/// Rotates by 90 degrees in a plane.
+///
+/// Documented defaults: `k` 1, `dims` [0, 1].
+#[doc(alias = "torch.rot90")]
+#[doc(alias = "torch.Tensor.rot90")]
+pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
+    (joining::ROT90.get(self_.key_set())?)(self_, k, dims)
+}
+
+/// Moves dimensions to other places.
+#[doc(alias = "torch.movedim")]
+#[doc(alias = "torch.Tensor.movedim")]
+#[doc(alias = "torch.moveaxis")]
+#[doc(alias = "torch.Tensor.moveaxis")]
+pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
+    (joining::MOVEDIM.get(self_.key_set())?)(self_, source, destination)
+}
+
+/// Moves a dimension to another place.
+#[doc(alias = "torch.movedim")]
+#[doc(alias = "torch.Tensor.movedim")]
+#[doc(alias = "torch.moveaxis")]
+#[doc(alias = "torch.Tensor.moveaxis")]
+pub fn movedim_int(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
+    (joining::MOVEDIM_INT.get(self_.key_set())?)(self_, source, destination)
+}
+
+/// Swaps two dimensions.
+#[doc(alias = "torch.swapaxes")]
+#[doc(alias = "torch.Tensor.swapaxes")]
+pub fn swapaxes(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
+    (joining::SWAPAXES.get(self_.key_set())?)(self_, axis0, axis1)
+}
+
+/// Swaps two dimensions.
+#[doc(alias = "torch.swapdims")]
+#[doc(alias = "torch.Tensor.swapdims")]
+pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    (joining::SWAPDIMS.get(self_.key_set())?)(self_, dim0, dim1)
+}
+
+/// About equal parts along a dimension.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.chunk")]
+#[doc(alias = "torch.Tensor.chunk")]
+pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (joining::CHUNK.get(self_.key_set())?)(self_, chunks, dim)
+}
+
+/// Equal parts along a dimension; the first ones take the remainder.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.tensor_split")]
+#[doc(alias = "torch.Tensor.tensor_split")]
+pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (joining::TENSOR_SPLIT_SECTIONS.get(self_.key_set())?)(self_, sections, dim)
+}
+
+/// Parts along a dimension, cut at indices.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.tensor_split")]
+#[doc(alias = "torch.Tensor.tensor_split")]
+pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    (joining::TENSOR_SPLIT_INDICES.get(self_.key_set())?)(self_, indices, dim)
+}
+
+/// Parts along a dimension, as a tensor says.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.tensor_split")]
+#[doc(alias = "torch.Tensor.tensor_split")]
+pub fn tensor_split(self_: &Tensor, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    (joining::TENSOR_SPLIT.get(self_.key_set() | tensor_indices_or_sections.key_set())?)(
+        self_,
+        tensor_indices_or_sections,
+        dim,
+    )
+}
+
+/// Equal parts along one dimension.
+#[doc(alias = "torch.hsplit")]
+#[doc(alias = "torch.Tensor.hsplit")]
+pub fn hsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    (joining::HSPLIT.get(self_.key_set())?)(self_, sections)
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.hsplit")]
+#[doc(alias = "torch.Tensor.hsplit")]
+pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    (joining::HSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+}
+
+/// Equal parts along one dimension.
+#[doc(alias = "torch.vsplit")]
+#[doc(alias = "torch.Tensor.vsplit")]
+pub fn vsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    (joining::VSPLIT.get(self_.key_set())?)(self_, sections)
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.vsplit")]
+#[doc(alias = "torch.Tensor.vsplit")]
+pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    (joining::VSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+}
+
+/// Equal parts along one dimension.
+#[doc(alias = "torch.dsplit")]
+#[doc(alias = "torch.Tensor.dsplit")]
+pub fn dsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    (joining::DSPLIT.get(self_.key_set())?)(self_, sections)
+}
+
+/// Parts along one dimension, cut at indices.
+#[doc(alias = "torch.dsplit")]
+#[doc(alias = "torch.Tensor.dsplit")]
+pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    (joining::DSPLIT_ARRAY.get(self_.key_set())?)(self_, indices)
+}
+
+/// One dimension as several.
+#[doc(alias = "torch.unflatten")]
+#[doc(alias = "torch.Tensor.unflatten")]
+pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
+    (joining::UNFLATTEN.get(self_.key_set())?)(self_, dim, sizes)
+}
+
+/// Expanded to another tensor's sizes.
+#[doc(alias = "torch.Tensor.expand_as")]
+pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (joining::EXPAND_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// A view with another tensor's sizes.
+#[doc(alias = "torch.Tensor.view_as")]
+pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (joining::VIEW_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Reshaped to another tensor's sizes.
+#[doc(alias = "torch.Tensor.reshape_as")]
+pub fn reshape_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (joining::RESHAPE_AS.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Expanded to the given sizes.
+#[doc(alias = "torch.broadcast_to")]
+#[doc(alias = "torch.Tensor.broadcast_to")]
+pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    (joining::BROADCAST_TO.get(self_.key_set())?)(self_, size)
+}
+
+/// All tensors expanded to their common sizes.
+#[doc(alias = "torch.broadcast_tensors")]
+pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    (joining::BROADCAST_TENSORS.get(list_keys(tensors))?)(tensors)
+}
+
+/// All elements in one dimension.
+#[doc(alias = "torch.ravel")]
+#[doc(alias = "torch.Tensor.ravel")]
+pub fn ravel(self_: &Tensor) -> Result<Tensor> {
+    (joining::RAVEL.get(self_.key_set())?)(self_)
+}
+
+/// Conjugate transpose of the last two dimensions.
+#[doc(alias = "torch.adjoint")]
+#[doc(alias = "torch.Tensor.adjoint")]
+pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
+    (joining::ADJOINT.get(self_.key_set())?)(self_)
+}
+
+/// Transpose of the last two dimensions.
+#[doc(alias = "torch.Tensor.mT")]
+pub fn mt(self_: &Tensor) -> Result<Tensor> {
+    (joining::MT.get(self_.key_set())?)(self_)
+}
+
+/// Conjugate transpose of the last two dimensions.
+#[doc(alias = "torch.Tensor.mH")]
+pub fn mh(self_: &Tensor) -> Result<Tensor> {
+    (joining::MH.get(self_.key_set())?)(self_)
+}
+
+/// Conjugate transpose of a matrix.
+#[doc(alias = "torch.Tensor.H")]
+pub fn h(self_: &Tensor) -> Result<Tensor> {
+    (joining::H.get(self_.key_set())?)(self_)
+}
+
+/// All dimensions reversed.
+#[doc(alias = "torch.Tensor.T")]
+pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
+    (joining::NUMPY_T.get(self_.key_set())?)(self_)
+}
+
+/// Grids of coordinates.
+///
+/// Documented defaults: `indexing` "ij".
+#[doc(alias = "torch.meshgrid")]
+pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
+    (joining::MESHGRID.get(list_keys(tensors))?)(tensors, indexing)
+}
+
+/// All tuples of elements.
+#[doc(alias = "torch.cartesian_prod")]
+pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::CARTESIAN_PROD.get(list_keys(tensors))?)(tensors)
+}
+
+/// A matrix with the given blocks on its diagonal.
+#[doc(alias = "torch.block_diag")]
+pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
+    (joining::BLOCK_DIAG.get(list_keys(tensors))?)(tensors)
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.tril")]
+#[doc(alias = "torch.Tensor.tril")]
+pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    (joining::TRIL.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.Tensor.tril_")]
+pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
+    (joining::TRIL_.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.tril")]
+pub fn tril_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    (joining::TRIL_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.triu")]
+#[doc(alias = "torch.Tensor.triu")]
+pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    (joining::TRIU.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.Tensor.triu_")]
+pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
+    (joining::TRIU_.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.triu")]
+pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    (joining::TRIU_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+}
+
+/// Matrices with the last dimension on their diagonal.
+///
+/// Documented defaults: `offset` 0, `dim1` -2, `dim2` -1.
+#[doc(alias = "torch.diag_embed")]
+#[doc(alias = "torch.Tensor.diag_embed")]
+pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (joining::DIAG_EMBED.get(self_.key_set())?)(self_, offset, dim1, dim2)
+}
+
+/// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.diag")]
+#[doc(alias = "torch.Tensor.diag")]
+pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    (joining::DIAG.get(self_.key_set())?)(self_, diagonal)
+}
+
+/// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `diagonal` 0.
+#[doc(alias = "torch.diag")]
+pub fn diag_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    (joining::DIAG_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
+}
+
+/// A matrix with all elements on its diagonal.
+///
+/// Documented defaults: `offset` 0.
+#[doc(alias = "torch.diagflat")]
+#[doc(alias = "torch.Tensor.diagflat")]
+pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
+    (joining::DIAGFLAT.get(self_.key_set())?)(self_, offset)
+}
+
+/// Sum of a matrix's diagonal.
+#[doc(alias = "torch.trace")]
+#[doc(alias = "torch.Tensor.trace")]
+pub fn trace(self_: &Tensor) -> Result<Tensor> {
+    (joining::TRACE.get(self_.key_set())?)(self_)
+}
+
+/// Each element as often as `repeats` says.
+///
+/// Documented defaults: `dim` None, `output_size` None.
+#[doc(alias = "torch.repeat_interleave")]
+#[doc(alias = "torch.Tensor.repeat_interleave")]
+pub fn repeat_interleave_tensor(
+    self_: &Tensor,
+    repeats: &Tensor,
+    dim: Option<i64>,
+    output_size: Option<i64>,
+) -> Result<Tensor> {
+    (joining::REPEAT_INTERLEAVE_TENSOR.get(self_.key_set() | repeats.key_set())?)(
+        self_,
+        repeats,
+        dim,
+        output_size,
+    )
+}
+
+/// Each element several times.
+///
+/// Documented defaults: `dim` None, `output_size` None.
+#[doc(alias = "torch.repeat_interleave")]
+#[doc(alias = "torch.Tensor.repeat_interleave")]
+pub fn repeat_interleave_int(
+    self_: &Tensor,
+    repeats: i64,
+    dim: Option<i64>,
+    output_size: Option<i64>,
+) -> Result<Tensor> {
+    (joining::REPEAT_INTERLEAVE_INT.get(self_.key_set())?)(self_, repeats, dim, output_size)
+}
+
+/// Each index as often as `repeats` says.
+///
+/// Documented defaults: `output_size` None.
+#[doc(alias = "torch.repeat_interleave")]
+pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
+    (joining::REPEAT_INTERLEAVE.get(repeats.key_set())?)(repeats, output_size)
+}
+
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
@@ -688,8 +2436,6 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.add")]
 #[doc(alias = "torch.Tensor.add")]
-#[doc(alias = "torch.Tensor.__add__")]
-#[doc(alias = "torch.Tensor.__radd__")]
 pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::ADD.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -700,7 +2446,6 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 ///
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.Tensor.add_")]
-#[doc(alias = "torch.Tensor.__iadd__")]
 pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -722,7 +2467,6 @@ pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 #[doc(alias = "torch.Tensor.sub")]
 #[doc(alias = "torch.subtract")]
 #[doc(alias = "torch.Tensor.subtract")]
-#[doc(alias = "torch.Tensor.__sub__")]
 pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::SUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -732,7 +2476,6 @@ pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.Tensor.sub_")]
 #[doc(alias = "torch.Tensor.subtract_")]
-#[doc(alias = "torch.Tensor.__isub__")]
 pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::SUB_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -750,7 +2493,6 @@ pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 ///
 /// Documented defaults: `alpha` 1.
 #[doc(alias = "torch.rsub")]
-#[doc(alias = "torch.Tensor.__rsub__")]
 pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
@@ -760,8 +2502,6 @@ pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.mul")]
 #[doc(alias = "torch.multiply")]
 #[doc(alias = "torch.Tensor.multiply")]
-#[doc(alias = "torch.Tensor.__mul__")]
-#[doc(alias = "torch.Tensor.__rmul__")]
 pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::MUL.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -769,7 +2509,6 @@ pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Multiplies the input by `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.mul_")]
 #[doc(alias = "torch.Tensor.multiply_")]
-#[doc(alias = "torch.Tensor.__imul__")]
 pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::MUL_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -788,8 +2527,6 @@ pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.divide")]
 #[doc(alias = "torch.true_divide")]
 #[doc(alias = "torch.Tensor.true_divide")]
-#[doc(alias = "torch.Tensor.__truediv__")]
-#[doc(alias = "torch.Tensor.__div__")]
 pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::DIV.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -798,8 +2535,6 @@ pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.div_")]
 #[doc(alias = "torch.Tensor.divide_")]
 #[doc(alias = "torch.Tensor.true_divide_")]
-#[doc(alias = "torch.Tensor.__itruediv__")]
-#[doc(alias = "torch.Tensor.__idiv__")]
 pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::DIV_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -848,14 +2583,12 @@ pub fn div_mode_out(
 /// Quotient rounded down, as Python's `//`.
 #[doc(alias = "torch.floor_divide")]
 #[doc(alias = "torch.Tensor.floor_divide")]
-#[doc(alias = "torch.Tensor.__floordiv__")]
 pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::FLOOR_DIVIDE.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.floor_divide_")]
-#[doc(alias = "torch.Tensor.__ifloordiv__")]
 pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -869,14 +2602,12 @@ pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
 /// Remainder with the sign of the divisor, as Python's `%`.
 #[doc(alias = "torch.remainder")]
 #[doc(alias = "torch.Tensor.remainder")]
-#[doc(alias = "torch.Tensor.__mod__")]
 pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (pointwise::REMAINDER.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.remainder_")]
-#[doc(alias = "torch.Tensor.__imod__")]
 pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::REMAINDER_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
@@ -909,14 +2640,12 @@ pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 /// The input to the power `exponent`.
 #[doc(alias = "torch.pow")]
 #[doc(alias = "torch.Tensor.pow")]
-#[doc(alias = "torch.Tensor.__pow__")]
 pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     (pointwise::POW.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
 }
 
 /// The input to the power `exponent`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.pow_")]
-#[doc(alias = "torch.Tensor.__ipow__")]
 pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     (pointwise::POW_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
 }
@@ -932,6 +2661,12 @@ pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()
 #[doc(alias = "torch.Tensor.float_power")]
 pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     (pointwise::FLOAT_POWER.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
+}
+
+/// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.float_power_")]
+pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    (pointwise::FLOAT_POWER_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
@@ -1422,6 +3157,44 @@ pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
+/// Greatest common divisor.
+#[doc(alias = "torch.gcd")]
+#[doc(alias = "torch.Tensor.gcd")]
+pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::GCD.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Greatest common divisor. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.gcd_")]
+pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::GCD_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Greatest common divisor. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.gcd")]
+pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::GCD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Least common multiple.
+#[doc(alias = "torch.lcm")]
+#[doc(alias = "torch.Tensor.lcm")]
+pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (pointwise::LCM.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Least common multiple. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lcm_")]
+pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (pointwise::LCM_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Least common multiple. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lcm")]
+pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::LCM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
 ///
 /// Documented defaults: `beta` 1, `threshold` 20.
@@ -1438,34 +3211,415 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
     (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
 }
 
-/// `other / self`.
-#[doc(alias = "torch.Tensor.__rtruediv__")]
-#[doc(alias = "torch.Tensor.__rdiv__")]
-pub fn rtruediv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::RTRUEDIV.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `other // self`.
-#[doc(alias = "torch.Tensor.__rfloordiv__")]
-pub fn rfloordiv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::RFLOORDIV.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `other % self`.
-#[doc(alias = "torch.Tensor.__rmod__")]
-pub fn rmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::RMOD.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// `other ** self`.
-#[doc(alias = "torch.Tensor.__rpow__")]
-pub fn rpow(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (pointwise::RPOW.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Sum of all elements, or over dimensions.
+/// Fills with uniform numbers of `[from, to)`.
 ///
-/// Integers and bools give int64.
+/// Documented defaults: `from` 0.0, `to` 1.0, `generator` None.
+#[doc(alias = "torch.Tensor.uniform_")]
+pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::UNIFORM_.get(self_.key_set())?)(self_, from, to, generator)
+}
+
+/// Fills with normally distributed numbers.
+///
+/// Documented defaults: `mean` 0.0, `std` 1.0, `generator` None.
+#[doc(alias = "torch.Tensor.normal_")]
+pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
+}
+
+/// Fills with numbers whose logarithm is normally distributed.
+///
+/// Documented defaults: `mean` 1.0, `std` 2.0, `generator` None.
+#[doc(alias = "torch.Tensor.log_normal_")]
+pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::LOG_NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
+}
+
+/// Fills with exponentially distributed numbers.
+///
+/// Documented defaults: `lambd` 1.0, `generator` None.
+#[doc(alias = "torch.Tensor.exponential_")]
+pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::EXPONENTIAL_.get(self_.key_set())?)(self_, lambd, generator)
+}
+
+/// Fills with numbers of the Cauchy distribution.
+///
+/// Documented defaults: `median` 0.0, `sigma` 1.0, `generator` None.
+#[doc(alias = "torch.Tensor.cauchy_")]
+pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::CAUCHY_.get(self_.key_set())?)(self_, median, sigma, generator)
+}
+
+/// Fills with numbers of the geometric distribution.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.geometric_")]
+pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::GEOMETRIC_.get(self_.key_set())?)(self_, p, generator)
+}
+
+/// Fills with ones of the given probabilities.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.bernoulli_")]
+pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    (random::BERNOULLI_TENSOR_.get(self_.key_set() | p.key_set())?)(self_, p, generator)
+}
+
+/// Fills with ones of the given probability, zeros else.
+///
+/// Documented defaults: `p` 0.5, `generator` None.
+#[doc(alias = "torch.Tensor.bernoulli_")]
+pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    (random::BERNOULLI_FLOAT_.get(self_.key_set())?)(self_, p, generator)
+}
+
+/// Ones with the probabilities of the input, zeros else.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.bernoulli")]
+#[doc(alias = "torch.Tensor.bernoulli")]
+pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::BERNOULLI.get(self_.key_set())?)(self_, generator)
+}
+
+/// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.bernoulli")]
+pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    (random::BERNOULLI_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+}
+
+/// Ones with probability `p`, zeros else, in the input's shape.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.bernoulli")]
+#[doc(alias = "torch.Tensor.bernoulli")]
+pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::BERNOULLI_P.get(self_.key_set())?)(self_, p, generator)
+}
+
+/// Fills with integers of `[from, to)`.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.random_")]
+pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+    (random::RANDOM_FROM_.get(self_.key_set())?)(self_, from, to, generator)
+}
+
+/// Fills with integers of `[0, to)`.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.random_")]
+pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
+    (random::RANDOM_TO_.get(self_.key_set())?)(self_, to, generator)
+}
+
+/// Fills with integers of the dtype's whole range.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.Tensor.random_")]
+pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    (random::RANDOM_.get(self_.key_set())?)(self_, generator)
+}
+
+/// A tensor of uniform numbers of `[0, 1)`.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.rand")]
+pub fn rand(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RAND.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
+}
+
+/// Uniform numbers of `[0, 1)` in the input's shape.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+#[doc(alias = "torch.rand_like")]
+pub fn rand_like(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RAND_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+/// A tensor of standard normal numbers.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.randn")]
+pub fn randn(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RANDN.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
+}
+
+/// Standard normal numbers in the input's shape.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+#[doc(alias = "torch.randn_like")]
+pub fn randn_like(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDN_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+/// A tensor of integers of `[0, high)`.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.randint")]
+pub fn randint(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RANDINT.get(device_keys(device))?)(high, size, generator, dtype, layout, device, pin_memory)
+}
+
+/// A tensor of integers of `[low, high)`.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.randint")]
+pub fn randint_low(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RANDINT_LOW.get(device_keys(device))?)(
+        low, high, size, generator, dtype, layout, device, pin_memory,
+    )
+}
+
+/// Integers of `[0, high)` in the input's shape.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+#[doc(alias = "torch.randint_like")]
+pub fn randint_like(
+    self_: &Tensor,
+    high: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDINT_LIKE.get(self_.key_set())?)(
+        self_,
+        high,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
+/// Integers of `[low, high)` in the input's shape.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+#[doc(alias = "torch.randint_like")]
+pub fn randint_like_low(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDINT_LIKE_LOW.get(self_.key_set())?)(
+        self_,
+        low,
+        high,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
+/// A random permutation of `0..n`.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.randperm")]
+pub fn randperm(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::RANDPERM.get(device_keys(device))?)(n, generator, dtype, layout, device, pin_memory)
+}
+
+/// Normally distributed numbers.
+///
+/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_float_float(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (random::NORMAL_FLOAT_FLOAT.get(device_keys(device))?)(
+        mean, std, size, generator, dtype, layout, device, pin_memory,
+    )
+}
+
+/// Normally distributed numbers with the given means.
+///
+/// Documented defaults: `std` 1.0, `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::NORMAL_TENSOR_FLOAT.get(mean.key_set())?)(mean, std, generator)
+}
+
+/// Normally distributed numbers with the given means. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `std` 1.0, `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_float_out(
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (random::NORMAL_TENSOR_FLOAT_OUT.get(mean.key_set() | out.key_set())?)(mean, std, generator, out)
+}
+
+/// Normally distributed numbers with the given deviations.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::NORMAL_FLOAT_TENSOR.get(std.key_set())?)(mean, std, generator)
+}
+
+/// Normally distributed numbers with the given deviations. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_float_tensor_out(
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (random::NORMAL_FLOAT_TENSOR_OUT.get(std.key_set() | out.key_set())?)(mean, std, generator, out)
+}
+
+/// Normally distributed numbers with the given means and deviations.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::NORMAL_TENSOR_TENSOR.get(mean.key_set() | std.key_set())?)(mean, std, generator)
+}
+
+/// Normally distributed numbers with the given means and deviations. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.normal")]
+pub fn normal_tensor_tensor_out(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (random::NORMAL_TENSOR_TENSOR_OUT.get(mean.key_set() | std.key_set() | out.key_set())?)(
+        mean, std, generator, out,
+    )
+}
+
+/// Indices drawn with the weights of each row.
+///
+/// Documented defaults: `replacement` false, `generator` None.
+#[doc(alias = "torch.multinomial")]
+#[doc(alias = "torch.Tensor.multinomial")]
+pub fn multinomial(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    (random::MULTINOMIAL.get(self_.key_set())?)(self_, num_samples, replacement, generator)
+}
+
+/// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `replacement` false, `generator` None.
+#[doc(alias = "torch.multinomial")]
+pub fn multinomial_out(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (random::MULTINOMIAL_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        num_samples,
+        replacement,
+        generator,
+        out,
+    )
+}
+
+/// Numbers of the Poisson distribution with the given rates.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.poisson")]
+pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::POISSON.get(self_.key_set())?)(self_, generator)
+}
+
+/// Numbers of the binomial distribution.
+///
+/// Documented defaults: `generator` None.
+#[doc(alias = "torch.binomial")]
+pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::BINOMIAL.get(count.key_set() | prob.key_set())?)(count, prob, generator)
+}
+
+/// Sum of all elements, or over dimensions; integers and bools give int64.
 ///
 /// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
 #[doc(alias = "torch.sum")]
@@ -1474,9 +3628,7 @@ pub fn sum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DTy
     (reduction::SUM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
 }
 
-/// Sum of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
-///
-/// Integers and bools give int64.
+/// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 ///
 /// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
 #[doc(alias = "torch.sum")]
@@ -1488,6 +3640,278 @@ pub fn sum_out(
     out: &mut Tensor,
 ) -> Result<()> {
     (reduction::SUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Sum of all elements but NaN, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nansum")]
+#[doc(alias = "torch.Tensor.nansum")]
+pub fn nansum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::NANSUM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nansum")]
+pub fn nansum_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Product of all elements.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.prod")]
+#[doc(alias = "torch.Tensor.prod")]
+pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::PROD.get(self_.key_set())?)(self_, dtype)
+}
+
+/// Product of all elements. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.prod")]
+pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (reduction::PROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
+}
+
+/// Product over a dimension.
+///
+/// Documented defaults: `keepdim` false, `dtype` None.
+#[doc(alias = "torch.prod")]
+#[doc(alias = "torch.Tensor.prod")]
+pub fn prod_dim(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::PROD_DIM.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Product over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false, `dtype` None.
+#[doc(alias = "torch.prod")]
+pub fn prod_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::PROD_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Mean of all elements, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.mean")]
+#[doc(alias = "torch.Tensor.mean")]
+pub fn mean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::MEAN.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.mean")]
+pub fn mean_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::MEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Mean of all elements but NaN, or over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nanmean")]
+#[doc(alias = "torch.Tensor.nanmean")]
+pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    (reduction::NANMEAN.get(self_.key_set())?)(self_, dim, keepdim, dtype)
+}
+
+/// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.nanmean")]
+pub fn nanmean_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANMEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+    (reduction::VAR.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var")]
+pub fn var_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::VAR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
+}
+
+/// Variance of all elements; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    (reduction::VAR_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Variance over dimensions; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.var")]
+#[doc(alias = "torch.Tensor.var")]
+pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    (reduction::VAR_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Variance and mean.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Variance and mean of all elements.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Variance and mean over dimensions.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.var_mean")]
+pub fn var_mean_dim(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::VAR_MEAN_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+    (reduction::STD.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std")]
+pub fn std_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::STD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
+}
+
+/// Standard deviation of all elements; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    (reduction::STD_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Standard deviation over dimensions; `unbiased` is correction 1, else 0.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.std")]
+#[doc(alias = "torch.Tensor.std")]
+pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    (reduction::STD_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Standard deviation and mean.
+///
+/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN.get(self_.key_set())?)(self_, dim, correction, keepdim)
+}
+
+/// Standard deviation and mean of all elements.
+///
+/// Documented defaults: `unbiased` true.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
+}
+
+/// Standard deviation and mean over dimensions.
+///
+/// Documented defaults: `unbiased` true, `keepdim` false.
+#[doc(alias = "torch.std_mean")]
+pub fn std_mean_dim(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    (reduction::STD_MEAN_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Largest element; NaN wins.
+#[doc(alias = "torch.max")]
+#[doc(alias = "torch.Tensor.max")]
+pub fn max(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MAX.get(self_.key_set())?)(self_)
+}
+
+/// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
 /// Largest elements over a dimension, and where they are.
@@ -1515,6 +3939,36 @@ pub fn max_dim_out(
     )
 }
 
+/// Largest of two elements: the same as `maximum`.
+#[doc(alias = "torch.max")]
+#[doc(alias = "torch.Tensor.max")]
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MAX_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amax")]
+#[doc(alias = "torch.Tensor.amax")]
+pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::AMAX.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amax")]
+pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::AMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
 /// Index of the largest element, in the flattened input or over a dimension.
 ///
 /// Documented defaults: `dim` None, `keepdim` false.
@@ -1532,12 +3986,1772 @@ pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Ten
     (reduction::ARGMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
+/// Smallest element; NaN wins.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MIN.get(self_.key_set())?)(self_)
+}
+
+/// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Smallest elements over a dimension, and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MIN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.min")]
+pub fn min_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::MIN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Smallest of two elements: the same as `minimum`.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MIN_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amin")]
+#[doc(alias = "torch.Tensor.amin")]
+pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::AMIN.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` [], `keepdim` false.
+#[doc(alias = "torch.amin")]
+pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::AMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.argmin")]
+#[doc(alias = "torch.Tensor.argmin")]
+pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ARGMIN.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.argmin")]
+pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ARGMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Smallest and largest elements.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.aminmax")]
+#[doc(alias = "torch.Tensor.aminmax")]
+pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::AMINMAX.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.aminmax")]
+pub fn aminmax_out(
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::AMINMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Whether all elements are true.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all(self_: &Tensor) -> Result<Tensor> {
+    (reduction::ALL.get(self_.key_set())?)(self_)
+}
+
+/// Whether all elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.all")]
+pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether all elements are true, over a dimension.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    (reduction::ALL_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.all")]
+pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether all elements are true, over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.all")]
+#[doc(alias = "torch.Tensor.all")]
+pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ALL_DIMS.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.all")]
+pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ALL_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether any elements are true.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any(self_: &Tensor) -> Result<Tensor> {
+    (reduction::ANY.get(self_.key_set())?)(self_)
+}
+
+/// Whether any elements are true. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.any")]
+pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Whether any elements are true, over a dimension.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    (reduction::ANY_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.any")]
+pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Whether any elements are true, over dimensions.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.any")]
+#[doc(alias = "torch.Tensor.any")]
+pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    (reduction::ANY_DIMS.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false.
+#[doc(alias = "torch.any")]
+pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::ANY_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Number of elements that are not zero, of all or over dimensions.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.count_nonzero")]
+#[doc(alias = "torch.Tensor.count_nonzero")]
+pub fn count_nonzero(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    (reduction::COUNT_NONZERO.get(self_.key_set())?)(self_, dim)
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.median")]
+#[doc(alias = "torch.Tensor.median")]
+pub fn median(self_: &Tensor) -> Result<Tensor> {
+    (reduction::MEDIAN.get(self_.key_set())?)(self_)
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.median")]
+#[doc(alias = "torch.Tensor.median")]
+pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MEDIAN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.median")]
+pub fn median_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::MEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// The median of all elements (the lower of two).
+#[doc(alias = "torch.nanmedian")]
+#[doc(alias = "torch.Tensor.nanmedian")]
+pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
+    (reduction::NANMEDIAN.get(self_.key_set())?)(self_)
+}
+
+/// Medians over a dimension (the lower of two), and where they are.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.nanmedian")]
+#[doc(alias = "torch.Tensor.nanmedian")]
+pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::NANMEDIAN_DIM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.nanmedian")]
+pub fn nanmedian_dim_out(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANMEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// Most frequent elements over a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.mode")]
+#[doc(alias = "torch.Tensor.mode")]
+pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::MODE.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.mode")]
+pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (reduction::MODE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, keepdim, out0, out1,
+    )
+}
+
+/// k-th smallest elements over a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.kthvalue")]
+#[doc(alias = "torch.Tensor.kthvalue")]
+pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    (reduction::KTHVALUE.get(self_.key_set())?)(self_, k, dim, keepdim)
+}
+
+/// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `keepdim` false.
+#[doc(alias = "torch.kthvalue")]
+pub fn kthvalue_out(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (reduction::KTHVALUE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, k, dim, keepdim, out0, out1,
+    )
+}
+
+/// Vector norm of all elements, or over dimensions.
+///
+/// Documented defaults: `ord` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.linalg.vector_norm")]
+pub fn linalg_vector_norm(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (reduction::LINALG_VECTOR_NORM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `ord` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.linalg.vector_norm")]
+pub fn linalg_vector_norm_out(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::LINALG_VECTOR_NORM_OUT.get(self_.key_set() | out.key_set())?)(
+        self_, ord, dim, keepdim, dtype, out,
+    )
+}
+
+/// Vector norm of all elements, or over dimensions.
+///
+/// Documented defaults: `p` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.norm")]
+#[doc(alias = "torch.Tensor.norm")]
+pub fn norm(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (reduction::NORM.get(self_.key_set())?)(self_, p, dim, keepdim, dtype)
+}
+
+/// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `p` 2, `dim` None, `keepdim` false, `dtype` None.
+#[doc(alias = "torch.norm")]
+pub fn norm_out(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, keepdim, dtype, out)
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.logsumexp")]
+#[doc(alias = "torch.Tensor.logsumexp")]
+#[doc(alias = "torch.special.logsumexp")]
+pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::LOGSUMEXP.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim` false.
+#[doc(alias = "torch.logsumexp")]
+#[doc(alias = "torch.special.logsumexp")]
+pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    (reduction::LOGSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// Sums over the dimensions that broadcasting from `size` added or expanded.
+#[doc(alias = "torch.Tensor.sum_to_size")]
+pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    (reduction::SUM_TO_SIZE.get(self_.key_set())?)(self_, size)
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+#[doc(alias = "torch.Tensor.quantile")]
+pub fn quantile(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::QUANTILE.get(self_.key_set() | q.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+pub fn quantile_out(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::QUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+#[doc(alias = "torch.Tensor.quantile")]
+pub fn quantile_scalar(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::QUANTILE_SCALAR.get(self_.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.quantile")]
+pub fn quantile_scalar_out(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::QUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// Quantiles of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+#[doc(alias = "torch.Tensor.nanquantile")]
+pub fn nanquantile(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::NANQUANTILE.get(self_.key_set() | q.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+pub fn nanquantile_out(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANQUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// One quantile of all elements, or over a dimension.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+#[doc(alias = "torch.Tensor.nanquantile")]
+pub fn nanquantile_scalar(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    (reduction::NANQUANTILE_SCALAR.get(self_.key_set())?)(self_, q, dim, keepdim, interpolation)
+}
+
+/// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+#[doc(alias = "torch.nanquantile")]
+pub fn nanquantile_scalar_out(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    (reduction::NANQUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        q,
+        dim,
+        keepdim,
+        interpolation,
+        out,
+    )
+}
+
+/// Running sums along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumsum")]
+#[doc(alias = "torch.Tensor.cumsum")]
+pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (scan::CUMSUM.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running sums along a dimension. In place: the first tensor takes the result.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.Tensor.cumsum_")]
+pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    (scan::CUMSUM_.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running sums along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumsum")]
+pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (scan::CUMSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// Running products along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumprod")]
+#[doc(alias = "torch.Tensor.cumprod")]
+pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (scan::CUMPROD.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running products along a dimension. In place: the first tensor takes the result.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.Tensor.cumprod_")]
+pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    (scan::CUMPROD_.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Running products along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.cumprod")]
+pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (scan::CUMPROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// The largest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummax")]
+#[doc(alias = "torch.Tensor.cummax")]
+pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    (scan::CUMMAX.get(self_.key_set())?)(self_, dim)
+}
+
+/// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummax")]
+pub fn cummax_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (scan::CUMMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
+}
+
+/// The smallest element so far along a dimension, and where it is.
+#[doc(alias = "torch.cummin")]
+#[doc(alias = "torch.Tensor.cummin")]
+pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    (scan::CUMMIN.get(self_.key_set())?)(self_, dim)
+}
+
+/// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cummin")]
+pub fn cummin_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    (scan::CUMMIN_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
+}
+
+/// Logarithm of running sums of exponentials along a dimension.
+#[doc(alias = "torch.logcumsumexp")]
+#[doc(alias = "torch.Tensor.logcumsumexp")]
+pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::LOGCUMSUMEXP.get(self_.key_set())?)(self_, dim)
+}
+
+/// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logcumsumexp")]
+pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    (scan::LOGCUMSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// Integral by the trapezoidal rule along a dimension, at the points `x`.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.trapezoid")]
+#[doc(alias = "torch.trapz")]
+pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
+}
+
+/// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// Documented defaults: `dx` 1, `dim` -1.
+#[doc(alias = "torch.trapezoid")]
+#[doc(alias = "torch.trapz")]
+pub fn trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    (scan::TRAPEZOID.get(y.key_set())?)(y, dx, dim)
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at the points `x`.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.cumulative_trapezoid")]
+pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    (scan::CUMULATIVE_TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
+}
+
+/// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// Documented defaults: `dx` 1, `dim` -1.
+#[doc(alias = "torch.cumulative_trapezoid")]
+pub fn cumulative_trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    (scan::CUMULATIVE_TRAPEZOID.get(y.key_set())?)(y, dx, dim)
+}
+
+/// softmax over one dimension, in the input's dtype.
+pub fn softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    (softmax::SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
+}
+
+/// softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
+pub fn softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    (softmax::SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
+}
+
+/// Gradient of softmax from its output.
+pub fn softmax_backward_data(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Tensor> {
+    (softmax::SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+    )
+}
+
+/// Gradient of softmax from its output. Into `out`, which is resized where its shape differs.
+pub fn softmax_backward_data_out(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+    out: &mut Tensor,
+) -> Result<()> {
+    (softmax::SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+        out,
+    )
+}
+
+/// Exponentials over their sum, along a dimension.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.softmax")]
+#[doc(alias = "torch.Tensor.softmax")]
+#[doc(alias = "torch.special.softmax")]
+#[doc(alias = "torch.nn.functional.softmax")]
+pub fn softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (softmax::SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.softmax")]
+#[doc(alias = "torch.special.softmax")]
+#[doc(alias = "torch.nn.functional.softmax")]
+pub fn softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (softmax::SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// log_softmax over one dimension, in the input's dtype.
+pub fn log_softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
+}
+
+/// log_softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
+pub fn log_softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    (softmax::LOG_SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
+}
+
+/// Gradient of log_softmax from its output.
+pub fn log_softmax_backward_data(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX_BACKWARD_DATA.get(grad_output.key_set() | output.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+    )
+}
+
+/// Gradient of log_softmax from its output. Into `out`, which is resized where its shape differs.
+pub fn log_softmax_backward_data_out(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+    out: &mut Tensor,
+) -> Result<()> {
+    (softmax::LOG_SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
+        grad_output,
+        output,
+        dim,
+        input_dtype,
+        out,
+    )
+}
+
+/// Logarithm of softmax, without loss of precision.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.log_softmax")]
+#[doc(alias = "torch.Tensor.log_softmax")]
+#[doc(alias = "torch.special.log_softmax")]
+#[doc(alias = "torch.nn.functional.log_softmax")]
+pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (softmax::LOG_SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype` None.
+#[doc(alias = "torch.log_softmax")]
+#[doc(alias = "torch.special.log_softmax")]
+#[doc(alias = "torch.nn.functional.log_softmax")]
+pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    (softmax::LOG_SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+#[doc(alias = "torch.Tensor.sort")]
+pub fn sort_stable(
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+) -> Result<(Tensor, Tensor)> {
+    (sorting::SORT_STABLE.get(self_.key_set())?)(self_, stable, dim, descending)
+}
+
+/// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+pub fn sort_stable_out(
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::SORT_STABLE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, stable, dim, descending, out0, out1,
+    )
+}
+
+/// Sorted elements along a dimension, and where they come from.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+#[doc(alias = "torch.Tensor.sort")]
+pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    (sorting::SORT.get(self_.key_set())?)(self_, dim, descending)
+}
+
+/// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.sort")]
+pub fn sort_out(
+    self_: &Tensor,
+    dim: i64,
+    descending: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::SORT_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, dim, descending, out0, out1,
+    )
+}
+
+/// Indices that sort a dimension; equal elements keep their order.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+#[doc(alias = "torch.Tensor.argsort")]
+pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
+    (sorting::ARGSORT_STABLE.get(self_.key_set())?)(self_, stable, dim, descending)
+}
+
+/// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+pub fn argsort_stable_out(
+    self_: &Tensor,
+    stable: bool,
+    dim: i64,
+    descending: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::ARGSORT_STABLE_OUT.get(self_.key_set() | out.key_set())?)(self_, stable, dim, descending, out)
+}
+
+/// Indices that sort a dimension.
+///
+/// Documented defaults: `dim` -1, `descending` false.
+#[doc(alias = "torch.argsort")]
+#[doc(alias = "torch.Tensor.argsort")]
+pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    (sorting::ARGSORT.get(self_.key_set())?)(self_, dim, descending)
+}
+
+/// Sorted along the first dimension.
+#[doc(alias = "torch.msort")]
+#[doc(alias = "torch.Tensor.msort")]
+pub fn msort(self_: &Tensor) -> Result<Tensor> {
+    (sorting::MSORT.get(self_.key_set())?)(self_)
+}
+
+/// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.msort")]
+pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (sorting::MSORT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are.
+///
+/// Documented defaults: `dim` -1, `largest` true, `sorted` true.
+#[doc(alias = "torch.topk")]
+#[doc(alias = "torch.Tensor.topk")]
+pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
+    (sorting::TOPK.get(self_.key_set())?)(self_, k, dim, largest, sorted)
+}
+
+/// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1, `largest` true, `sorted` true.
+#[doc(alias = "torch.topk")]
+pub fn topk_out(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    (sorting::TOPK_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
+        self_, k, dim, largest, sorted, out0, out1,
+    )
+}
+
+/// Where values would be inserted into sorted rows.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    (sorting::SEARCHSORTED.get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter))?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+    )
+}
+
+/// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_out(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::SEARCHSORTED_OUT
+        .get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter) | out.key_set())?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+        out,
+    )
+}
+
+/// Where a value would be inserted into sorted rows.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_scalar(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    (sorting::SEARCHSORTED_SCALAR.get(sorted_sequence.key_set() | opt_keys(sorter))?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+    )
+}
+
+/// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+#[doc(alias = "torch.searchsorted")]
+pub fn searchsorted_scalar_out(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::SEARCHSORTED_SCALAR_OUT.get(sorted_sequence.key_set() | opt_keys(sorter) | out.key_set())?)(
+        sorted_sequence,
+        self_,
+        out_int32,
+        right,
+        side,
+        sorter,
+        out,
+    )
+}
+
+/// Index of the bucket that each value falls into.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    (sorting::BUCKETIZE.get(self_.key_set() | boundaries.key_set())?)(self_, boundaries, out_int32, right)
+}
+
+/// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_out(
+    self_: &Tensor,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::BUCKETIZE_OUT.get(self_.key_set() | boundaries.key_set() | out.key_set())?)(
+        self_, boundaries, out_int32, right, out,
+    )
+}
+
+/// Index of the bucket that a value falls into.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    (sorting::BUCKETIZE_SCALAR.get(boundaries.key_set())?)(self_, boundaries, out_int32, right)
+}
+
+/// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `out_int32` false, `right` false.
+#[doc(alias = "torch.bucketize")]
+pub fn bucketize_scalar_out(
+    self_: Scalar,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (sorting::BUCKETIZE_SCALAR_OUT.get(boundaries.key_set() | out.key_set())?)(
+        self_, boundaries, out_int32, right, out,
+    )
+}
+
+/// Counts of values in equal bins.
+///
+/// Documented defaults: `bins` 100, `min` 0, `max` 0.
+#[doc(alias = "torch.histc")]
+#[doc(alias = "torch.Tensor.histc")]
+pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    (sorting::HISTC.get(self_.key_set())?)(self_, bins, min, max)
+}
+
+/// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `bins` 100, `min` 0, `max` 0.
+#[doc(alias = "torch.histc")]
+pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
+    (sorting::HISTC_OUT.get(self_.key_set() | out.key_set())?)(self_, bins, min, max, out)
+}
+
+/// Counts (or sums of weights) of each non-negative integer.
+///
+/// Documented defaults: `weights` None, `minlength` 0.
+#[doc(alias = "torch.bincount")]
+#[doc(alias = "torch.Tensor.bincount")]
+pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    (sorting::BINCOUNT.get(self_.key_set() | opt_keys(weights))?)(self_, weights, minlength)
+}
+
+/// Error function.
+#[doc(alias = "torch.erf")]
+#[doc(alias = "torch.Tensor.erf")]
+#[doc(alias = "torch.special.erf")]
+pub fn erf(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::ERF.get(self_.key_set())?)(self_)
+}
+
+/// Error function. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.erf_")]
+pub fn erf_(self_: &Tensor) -> Result<()> {
+    (special_ops::ERF_.get(self_.key_set())?)(self_)
+}
+
+/// Error function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.erf")]
+#[doc(alias = "torch.special.erf")]
+pub fn erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::ERF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Complementary error function, `1 - erf(x)`.
+#[doc(alias = "torch.erfc")]
+#[doc(alias = "torch.Tensor.erfc")]
+#[doc(alias = "torch.special.erfc")]
+pub fn erfc(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::ERFC.get(self_.key_set())?)(self_)
+}
+
+/// Complementary error function, `1 - erf(x)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.erfc_")]
+pub fn erfc_(self_: &Tensor) -> Result<()> {
+    (special_ops::ERFC_.get(self_.key_set())?)(self_)
+}
+
+/// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.erfc")]
+#[doc(alias = "torch.special.erfc")]
+pub fn erfc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::ERFC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Inverse of the error function.
+#[doc(alias = "torch.erfinv")]
+#[doc(alias = "torch.Tensor.erfinv")]
+#[doc(alias = "torch.special.erfinv")]
+pub fn erfinv(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::ERFINV.get(self_.key_set())?)(self_)
+}
+
+/// Inverse of the error function. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.erfinv_")]
+pub fn erfinv_(self_: &Tensor) -> Result<()> {
+    (special_ops::ERFINV_.get(self_.key_set())?)(self_)
+}
+
+/// Inverse of the error function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.erfinv")]
+#[doc(alias = "torch.special.erfinv")]
+pub fn erfinv_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::ERFINV_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Logarithm of the absolute value of the gamma function.
+#[doc(alias = "torch.lgamma")]
+#[doc(alias = "torch.Tensor.lgamma")]
+#[doc(alias = "torch.special.gammaln")]
+pub fn lgamma(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::LGAMMA.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm of the absolute value of the gamma function. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.lgamma_")]
+pub fn lgamma_(self_: &Tensor) -> Result<()> {
+    (special_ops::LGAMMA_.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.lgamma")]
+#[doc(alias = "torch.special.gammaln")]
+pub fn lgamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::LGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Derivative of `lgamma`.
+#[doc(alias = "torch.digamma")]
+#[doc(alias = "torch.Tensor.digamma")]
+#[doc(alias = "torch.special.digamma")]
+#[doc(alias = "torch.special.psi")]
+pub fn digamma(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::DIGAMMA.get(self_.key_set())?)(self_)
+}
+
+/// Derivative of `lgamma`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.digamma_")]
+pub fn digamma_(self_: &Tensor) -> Result<()> {
+    (special_ops::DIGAMMA_.get(self_.key_set())?)(self_)
+}
+
+/// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.digamma")]
+#[doc(alias = "torch.special.digamma")]
+#[doc(alias = "torch.special.psi")]
+pub fn digamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::DIGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// The `n`th derivative of `digamma`.
+#[doc(alias = "torch.polygamma")]
+#[doc(alias = "torch.Tensor.polygamma")]
+#[doc(alias = "torch.special.polygamma")]
+pub fn polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
+    (special_ops::POLYGAMMA.get(self_.key_set())?)(n, self_)
+}
+
+/// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.polygamma")]
+#[doc(alias = "torch.special.polygamma")]
+pub fn polygamma_out(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::POLYGAMMA_OUT.get(self_.key_set() | out.key_set())?)(n, self_, out)
+}
+
+/// Multivariate log-gamma function with dimension `p`.
+#[doc(alias = "torch.mvlgamma")]
+#[doc(alias = "torch.Tensor.mvlgamma")]
+#[doc(alias = "torch.special.multigammaln")]
+pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
+    (special_ops::MVLGAMMA.get(self_.key_set())?)(self_, p)
+}
+
+/// Multivariate log-gamma function with dimension `p`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.mvlgamma_")]
+pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
+    (special_ops::MVLGAMMA_.get(self_.key_set())?)(self_, p)
+}
+
+/// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mvlgamma")]
+#[doc(alias = "torch.special.multigammaln")]
+pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
+    (special_ops::MVLGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, p, out)
+}
+
+/// Modified Bessel function of the first kind, order 0.
+#[doc(alias = "torch.i0")]
+#[doc(alias = "torch.Tensor.i0")]
+#[doc(alias = "torch.special.i0")]
+pub fn i0(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::I0.get(self_.key_set())?)(self_)
+}
+
+/// Modified Bessel function of the first kind, order 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.i0_")]
+pub fn i0_(self_: &Tensor) -> Result<()> {
+    (special_ops::I0_.get(self_.key_set())?)(self_)
+}
+
+/// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.i0")]
+#[doc(alias = "torch.special.i0")]
+pub fn i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::I0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Exponentially scaled modified Bessel function of the first kind, order 0.
+#[doc(alias = "torch.special.i0e")]
+pub fn special_i0e(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_I0E.get(self_.key_set())?)(self_)
+}
+
+/// Exponentially scaled modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.i0e")]
+pub fn special_i0e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_I0E_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Modified Bessel function of the first kind, order 1.
+#[doc(alias = "torch.special.i1")]
+pub fn special_i1(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_I1.get(self_.key_set())?)(self_)
+}
+
+/// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.i1")]
+pub fn special_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_I1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Exponentially scaled modified Bessel function of the first kind, order 1.
+#[doc(alias = "torch.special.i1e")]
+pub fn special_i1e(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_I1E.get(self_.key_set())?)(self_)
+}
+
+/// Exponentially scaled modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.i1e")]
+pub fn special_i1e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_I1E_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+///
+/// Documented defaults: `eps` None.
+#[doc(alias = "torch.logit")]
+#[doc(alias = "torch.Tensor.logit")]
+#[doc(alias = "torch.special.logit")]
+pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    (special_ops::LOGIT.get(self_.key_set())?)(self_, eps)
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
+///
+/// Documented defaults: `eps` None.
+#[doc(alias = "torch.Tensor.logit_")]
+pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
+    (special_ops::LOGIT_.get(self_.key_set())?)(self_, eps)
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `eps` None.
+#[doc(alias = "torch.logit")]
+#[doc(alias = "torch.special.logit")]
+pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
+    (special_ops::LOGIT_OUT.get(self_.key_set() | out.key_set())?)(self_, eps, out)
+}
+
+/// `-x log(x)`, 0 at 0 and minus infinity below.
+#[doc(alias = "torch.special.entr")]
+pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_ENTR.get(self_.key_set())?)(self_)
+}
+
+/// `-x log(x)`, 0 at 0 and minus infinity below. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.entr")]
+pub fn special_entr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_ENTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Scaled complementary error function, `exp(x^2) erfc(x)`.
+#[doc(alias = "torch.special.erfcx")]
+pub fn special_erfcx(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_ERFCX.get(self_.key_set())?)(self_)
+}
+
+/// Scaled complementary error function, `exp(x^2) erfc(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.erfcx")]
+pub fn special_erfcx_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_ERFCX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Distribution function of the normal distribution.
+#[doc(alias = "torch.special.ndtr")]
+pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_NDTR.get(self_.key_set())?)(self_)
+}
+
+/// Distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.ndtr")]
+pub fn special_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_NDTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Inverse of the distribution function of the normal distribution.
+#[doc(alias = "torch.special.ndtri")]
+pub fn special_ndtri(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_NDTRI.get(self_.key_set())?)(self_)
+}
+
+/// Inverse of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.ndtri")]
+pub fn special_ndtri_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_NDTRI_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Logarithm of the distribution function of the normal distribution.
+#[doc(alias = "torch.special.log_ndtr")]
+pub fn special_log_ndtr(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_LOG_NDTR.get(self_.key_set())?)(self_)
+}
+
+/// Logarithm of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.log_ndtr")]
+pub fn special_log_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_LOG_NDTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `x log1p(y)`, 0 where x is 0 unless y is NaN.
+#[doc(alias = "torch.special.xlog1py")]
+pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_XLOG1PY.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `x log1p(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.xlog1py")]
+pub fn special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_XLOG1PY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, out,
+    )
+}
+
+/// Hurwitz zeta function.
+#[doc(alias = "torch.special.zeta")]
+pub fn special_zeta(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_ZETA.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Hurwitz zeta function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.zeta")]
+pub fn special_zeta_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_ZETA_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Regularised lower incomplete gamma function of shape `self`.
+#[doc(alias = "torch.igamma")]
+#[doc(alias = "torch.Tensor.igamma")]
+#[doc(alias = "torch.special.gammainc")]
+pub fn igamma(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (special_ops::IGAMMA.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Regularised lower incomplete gamma function of shape `self`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.igamma_")]
+pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (special_ops::IGAMMA_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.igamma")]
+#[doc(alias = "torch.special.gammainc")]
+pub fn igamma_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::IGAMMA_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Regularised upper incomplete gamma function of shape `self`.
+#[doc(alias = "torch.igammac")]
+#[doc(alias = "torch.Tensor.igammac")]
+#[doc(alias = "torch.special.gammaincc")]
+pub fn igammac(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (special_ops::IGAMMAC.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Regularised upper incomplete gamma function of shape `self`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.igammac_")]
+pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    (special_ops::IGAMMAC_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.igammac")]
+#[doc(alias = "torch.special.gammaincc")]
+pub fn igammac_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::IGAMMAC_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
+/// Bessel function of the first kind, order 0.
+#[doc(alias = "torch.special.bessel_j0")]
+pub fn special_bessel_j0(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_BESSEL_J0.get(self_.key_set())?)(self_)
+}
+
+/// Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.bessel_j0")]
+pub fn special_bessel_j0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_BESSEL_J0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Bessel function of the first kind, order 1.
+#[doc(alias = "torch.special.bessel_j1")]
+pub fn special_bessel_j1(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_BESSEL_J1.get(self_.key_set())?)(self_)
+}
+
+/// Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.bessel_j1")]
+pub fn special_bessel_j1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_BESSEL_J1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Bessel function of the second kind, order 0.
+#[doc(alias = "torch.special.bessel_y0")]
+pub fn special_bessel_y0(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_BESSEL_Y0.get(self_.key_set())?)(self_)
+}
+
+/// Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.bessel_y0")]
+pub fn special_bessel_y0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_BESSEL_Y0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Bessel function of the second kind, order 1.
+#[doc(alias = "torch.special.bessel_y1")]
+pub fn special_bessel_y1(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_BESSEL_Y1.get(self_.key_set())?)(self_)
+}
+
+/// Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.bessel_y1")]
+pub fn special_bessel_y1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_BESSEL_Y1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Modified Bessel function of the first kind, order 0.
+#[doc(alias = "torch.special.modified_bessel_i0")]
+pub fn special_modified_bessel_i0(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_MODIFIED_BESSEL_I0.get(self_.key_set())?)(self_)
+}
+
+/// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.modified_bessel_i0")]
+pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_MODIFIED_BESSEL_I0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Modified Bessel function of the first kind, order 1.
+#[doc(alias = "torch.special.modified_bessel_i1")]
+pub fn special_modified_bessel_i1(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_MODIFIED_BESSEL_I1.get(self_.key_set())?)(self_)
+}
+
+/// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.modified_bessel_i1")]
+pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_MODIFIED_BESSEL_I1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Modified Bessel function of the second kind, order 0.
+#[doc(alias = "torch.special.modified_bessel_k0")]
+pub fn special_modified_bessel_k0(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_MODIFIED_BESSEL_K0.get(self_.key_set())?)(self_)
+}
+
+/// Modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.modified_bessel_k0")]
+pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_MODIFIED_BESSEL_K0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Modified Bessel function of the second kind, order 1.
+#[doc(alias = "torch.special.modified_bessel_k1")]
+pub fn special_modified_bessel_k1(self_: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_MODIFIED_BESSEL_K1.get(self_.key_set())?)(self_)
+}
+
+/// Modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.modified_bessel_k1")]
+pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_MODIFIED_BESSEL_K1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// `exp(x)` times the modified Bessel function of the second kind, order 0.
+#[doc(alias = "torch.special.scaled_modified_bessel_k0")]
+pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0.get(x.key_set())?)(x)
+}
+
+/// `exp(x)` times the modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.scaled_modified_bessel_k0")]
+pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT.get(x.key_set() | out.key_set())?)(x, out)
+}
+
+/// `exp(x)` times the modified Bessel function of the second kind, order 1.
+#[doc(alias = "torch.special.scaled_modified_bessel_k1")]
+pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1.get(x.key_set())?)(x)
+}
+
+/// `exp(x)` times the modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.scaled_modified_bessel_k1")]
+pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT.get(x.key_set() | out.key_set())?)(x, out)
+}
+
+/// Spherical Bessel function of the first kind, order 0: `sin(x) / x`.
+#[doc(alias = "torch.special.spherical_bessel_j0")]
+pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_SPHERICAL_BESSEL_J0.get(x.key_set())?)(x)
+}
+
+/// Spherical Bessel function of the first kind, order 0: `sin(x) / x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.spherical_bessel_j0")]
+pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_SPHERICAL_BESSEL_J0_OUT.get(x.key_set() | out.key_set())?)(x, out)
+}
+
+/// Airy function Ai.
+#[doc(alias = "torch.special.airy_ai")]
+pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_AIRY_AI.get(x.key_set())?)(x)
+}
+
+/// Airy function Ai. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.airy_ai")]
+pub fn special_airy_ai_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_AIRY_AI_OUT.get(x.key_set() | out.key_set())?)(x, out)
+}
+
+/// Chebyshev polynomial of the first kind of degree `n`.
+#[doc(alias = "torch.special.chebyshev_polynomial_t")]
+pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Chebyshev polynomial of the first kind of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.chebyshev_polynomial_t")]
+pub fn special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
+        x, n, out,
+    )
+}
+
+/// Chebyshev polynomial of the second kind of degree `n`.
+#[doc(alias = "torch.special.chebyshev_polynomial_u")]
+pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Chebyshev polynomial of the second kind of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.chebyshev_polynomial_u")]
+pub fn special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
+        x, n, out,
+    )
+}
+
+/// Chebyshev polynomial of the third kind of degree `n`.
+#[doc(alias = "torch.special.chebyshev_polynomial_v")]
+pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Chebyshev polynomial of the third kind of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.chebyshev_polynomial_v")]
+pub fn special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
+        x, n, out,
+    )
+}
+
+/// Chebyshev polynomial of the fourth kind of degree `n`.
+#[doc(alias = "torch.special.chebyshev_polynomial_w")]
+pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Chebyshev polynomial of the fourth kind of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.chebyshev_polynomial_w")]
+pub fn special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
+        x, n, out,
+    )
+}
+
+/// Chebyshev polynomial of the first kind of `2 x - 1`.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
+pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Chebyshev polynomial of the first kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
+pub fn special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT
+        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+}
+
+/// Chebyshev polynomial of the second kind of `2 x - 1`.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
+pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Chebyshev polynomial of the second kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
+pub fn special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT
+        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+}
+
+/// Chebyshev polynomial of the third kind of `2 x - 1`.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
+pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Chebyshev polynomial of the third kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
+pub fn special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT
+        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+}
+
+/// Chebyshev polynomial of the fourth kind of `2 x - 1`.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
+pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Chebyshev polynomial of the fourth kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
+pub fn special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT
+        .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+}
+
+/// Physicist's Hermite polynomial of degree `n`.
+#[doc(alias = "torch.special.hermite_polynomial_h")]
+pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_H.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Physicist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.hermite_polynomial_h")]
+pub fn special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_H_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
+}
+
+/// Probabilist's Hermite polynomial of degree `n`.
+#[doc(alias = "torch.special.hermite_polynomial_he")]
+pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Probabilist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.hermite_polynomial_he")]
+pub fn special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
+        x, n, out,
+    )
+}
+
+/// Laguerre polynomial of degree `n`.
+#[doc(alias = "torch.special.laguerre_polynomial_l")]
+pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Laguerre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.laguerre_polynomial_l")]
+pub fn special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
+        x, n, out,
+    )
+}
+
+/// Legendre polynomial of degree `n`.
+#[doc(alias = "torch.special.legendre_polynomial_p")]
+pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    (special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P.get(x.key_set() | n.key_set())?)(x, n)
+}
+
+/// Legendre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.legendre_polynomial_p")]
+pub fn special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    (special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
+        x, n, out,
+    )
+}
+
 /// Absolute value; of a complex number its magnitude, real.
 #[doc(alias = "torch.abs")]
 #[doc(alias = "torch.Tensor.abs")]
 #[doc(alias = "torch.absolute")]
 #[doc(alias = "torch.Tensor.absolute")]
-#[doc(alias = "torch.Tensor.__abs__")]
 pub fn abs(self_: &Tensor) -> Result<Tensor> {
     (unary::ABS.get(self_.key_set())?)(self_)
 }
@@ -1612,7 +5826,6 @@ pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.neg")]
 #[doc(alias = "torch.negative")]
 #[doc(alias = "torch.Tensor.negative")]
-#[doc(alias = "torch.Tensor.__neg__")]
 pub fn neg(self_: &Tensor) -> Result<Tensor> {
     (unary::NEG.get(self_.key_set())?)(self_)
 }
@@ -2372,7 +6585,6 @@ pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
 /// The input itself; booleans are refused.
 #[doc(alias = "torch.positive")]
 #[doc(alias = "torch.Tensor.positive")]
-#[doc(alias = "torch.Tensor.__pos__")]
 pub fn positive(self_: &Tensor) -> Result<Tensor> {
     (unary::POSITIVE.get(self_.key_set())?)(self_)
 }

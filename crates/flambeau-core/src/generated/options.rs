@@ -5,6 +5,146 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Keyword arguments of `torch.addmm`.
+#[derive(Clone, Debug)]
+pub struct AddmmOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for AddmmOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddmmOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddmmOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.baddbmm`.
+#[derive(Clone, Debug)]
+pub struct BaddbmmOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for BaddbmmOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BaddbmmOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BaddbmmOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addbmm`.
+#[derive(Clone, Debug)]
+pub struct AddbmmOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for AddbmmOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddbmmOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddbmmOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addmv`.
+#[derive(Clone, Debug)]
+pub struct AddmvOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for AddmvOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddmvOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddmvOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.addr`.
+#[derive(Clone, Debug)]
+pub struct AddrOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for AddrOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddrOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddrOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.isclose`.
 #[derive(Clone, Debug)]
 pub struct IscloseOptions {
@@ -113,6 +253,747 @@ impl ContiguousOptions {
     /// Sets `memory_format` (default `Contiguous`).
     pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
         self.memory_format = memory_format;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.arange`.
+#[derive(Clone, Debug)]
+pub struct ArangeStepOptions {
+    pub(super) step: Scalar,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for ArangeStepOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ArangeStepOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ArangeStepOptions { step: Scalar::Int(1), tensor: TensorOptions::default() }
+    }
+    /// Sets `step` (default `1`).
+    pub fn step(mut self, step: impl Into<Scalar>) -> Self {
+        self.step = step.into();
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for ArangeStepOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.range`.
+#[derive(Clone, Debug)]
+pub struct RangeStepOptions {
+    pub(super) step: Scalar,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for RangeStepOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RangeStepOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RangeStepOptions { step: Scalar::Int(1), tensor: TensorOptions::default() }
+    }
+    /// Sets `step` (default `1`).
+    pub fn step(mut self, step: impl Into<Scalar>) -> Self {
+        self.step = step.into();
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for RangeStepOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.logspace`.
+#[derive(Clone, Debug)]
+pub struct LogspaceOptions {
+    pub(super) base: f64,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for LogspaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LogspaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LogspaceOptions { base: 10.0, tensor: TensorOptions::default() }
+    }
+    /// Sets `base` (default `10.0`).
+    pub fn base(mut self, base: f64) -> Self {
+        self.base = base;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for LogspaceOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.tril_indices`.
+#[derive(Clone, Debug)]
+pub struct TrilIndicesOptions {
+    pub(super) offset: i64,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for TrilIndicesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TrilIndicesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TrilIndicesOptions { offset: 0, tensor: TensorOptions::default() }
+    }
+    /// Sets `offset` (default `0`).
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for TrilIndicesOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.triu_indices`.
+#[derive(Clone, Debug)]
+pub struct TriuIndicesOptions {
+    pub(super) offset: i64,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for TriuIndicesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TriuIndicesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TriuIndicesOptions { offset: 0, tensor: TensorOptions::default() }
+    }
+    /// Sets `offset` (default `0`).
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for TriuIndicesOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.einsum`.
+#[derive(Clone, Debug)]
+pub struct EinsumOptions {
+    pub(super) path: Option<Vec<i64>>,
+}
+impl Default for EinsumOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl EinsumOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        EinsumOptions { path: None }
+    }
+    /// Sets `path` (default `None`).
+    pub fn path(mut self, path: impl IntoDims) -> Self {
+        self.path = Some(path.into_dims().to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.index_put`.
+#[derive(Clone, Debug)]
+pub struct IndexPutOptions {
+    pub(super) accumulate: bool,
+}
+impl Default for IndexPutOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IndexPutOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IndexPutOptions { accumulate: false }
+    }
+    /// Sets `accumulate` (default `false`).
+    pub fn accumulate(mut self, accumulate: bool) -> Self {
+        self.accumulate = accumulate;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gather`.
+#[derive(Clone, Debug)]
+pub struct GatherOptions {
+    pub(super) sparse_grad: bool,
+}
+impl Default for GatherOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GatherOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GatherOptions { sparse_grad: false }
+    }
+    /// Sets `sparse_grad` (default `false`).
+    pub fn sparse_grad(mut self, sparse_grad: bool) -> Self {
+        self.sparse_grad = sparse_grad;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.scatter_reduce`.
+#[derive(Clone, Debug)]
+pub struct ScatterReduceOptions {
+    pub(super) include_self: bool,
+}
+impl Default for ScatterReduceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ScatterReduceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ScatterReduceOptions { include_self: true }
+    }
+    /// Sets `include_self` (default `true`).
+    pub fn include_self(mut self, include_self: bool) -> Self {
+        self.include_self = include_self;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.take_along_dim`.
+#[derive(Clone, Debug)]
+pub struct TakeAlongDimOptions {
+    pub(super) dim: Option<i64>,
+}
+impl Default for TakeAlongDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TakeAlongDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TakeAlongDimOptions { dim: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.index_add`.
+#[derive(Clone, Debug)]
+pub struct IndexAddOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for IndexAddOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IndexAddOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IndexAddOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.index_reduce`.
+#[derive(Clone, Debug)]
+pub struct IndexReduceOptions {
+    pub(super) include_self: bool,
+}
+impl Default for IndexReduceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IndexReduceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IndexReduceOptions { include_self: true }
+    }
+    /// Sets `include_self` (default `true`).
+    pub fn include_self(mut self, include_self: bool) -> Self {
+        self.include_self = include_self;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nonzero_static`.
+#[derive(Clone, Debug)]
+pub struct NonzeroStaticOptions {
+    pub(super) fill_value: i64,
+}
+impl Default for NonzeroStaticOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NonzeroStaticOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NonzeroStaticOptions { fill_value: -1 }
+    }
+    /// Sets `fill_value` (default `-1`).
+    pub fn fill_value(mut self, fill_value: i64) -> Self {
+        self.fill_value = fill_value;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.put`.
+#[derive(Clone, Debug)]
+pub struct PutOptions {
+    pub(super) accumulate: bool,
+}
+impl Default for PutOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PutOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PutOptions { accumulate: false }
+    }
+    /// Sets `accumulate` (default `false`).
+    pub fn accumulate(mut self, accumulate: bool) -> Self {
+        self.accumulate = accumulate;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.slice_scatter`.
+#[derive(Clone, Debug)]
+pub struct SliceScatterOptions {
+    pub(super) dim: i64,
+    pub(super) start: Option<i64>,
+    pub(super) end: Option<i64>,
+    pub(super) step: i64,
+}
+impl Default for SliceScatterOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SliceScatterOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SliceScatterOptions { dim: 0, start: None, end: None, step: 1 }
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `start` (default `None`).
+    pub fn start(mut self, start: i64) -> Self {
+        self.start = Some(start);
+        self
+    }
+    /// Sets `end` (default `None`).
+    pub fn end(mut self, end: i64) -> Self {
+        self.end = Some(end);
+        self
+    }
+    /// Sets `step` (default `1`).
+    pub fn step(mut self, step: i64) -> Self {
+        self.step = step;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.diagonal_scatter`.
+#[derive(Clone, Debug)]
+pub struct DiagonalScatterOptions {
+    pub(super) offset: i64,
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+}
+impl Default for DiagonalScatterOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DiagonalScatterOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DiagonalScatterOptions { offset: 0, dim1: 0, dim2: 1 }
+    }
+    /// Sets `offset` (default `0`).
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+    /// Sets `dim1` (default `0`).
+    pub fn dim1(mut self, dim1: i64) -> Self {
+        self.dim1 = dim1;
+        self
+    }
+    /// Sets `dim2` (default `1`).
+    pub fn dim2(mut self, dim2: i64) -> Self {
+        self.dim2 = dim2;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cat`.
+#[derive(Clone, Debug)]
+pub struct CatOptions {
+    pub(super) dim: i64,
+}
+impl Default for CatOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CatOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CatOptions { dim: 0 }
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.stack`.
+#[derive(Clone, Debug)]
+pub struct StackOptions {
+    pub(super) dim: i64,
+}
+impl Default for StackOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl StackOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        StackOptions { dim: 0 }
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.roll`.
+#[derive(Clone, Debug)]
+pub struct RollOptions {
+    pub(super) dims: Vec<i64>,
+}
+impl Default for RollOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RollOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RollOptions { dims: vec![] }
+    }
+    /// Sets `dims` (default `[]`).
+    pub fn dims(mut self, dims: impl IntoDims) -> Self {
+        self.dims = dims.into_dims().to_vec();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.rot90`.
+#[derive(Clone, Debug)]
+pub struct Rot90Options {
+    pub(super) k: i64,
+    pub(super) dims: Vec<i64>,
+}
+impl Default for Rot90Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl Rot90Options {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        Rot90Options { k: 1, dims: vec![0, 1] }
+    }
+    /// Sets `k` (default `1`).
+    pub fn k(mut self, k: i64) -> Self {
+        self.k = k;
+        self
+    }
+    /// Sets `dims` (default `[0, 1]`).
+    pub fn dims(mut self, dims: impl IntoDims) -> Self {
+        self.dims = dims.into_dims().to_vec();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.chunk`.
+#[derive(Clone, Debug)]
+pub struct ChunkOptions {
+    pub(super) dim: i64,
+}
+impl Default for ChunkOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ChunkOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ChunkOptions { dim: 0 }
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.tensor_split`.
+#[derive(Clone, Debug)]
+pub struct TensorSplitSectionsOptions {
+    pub(super) dim: i64,
+}
+impl Default for TensorSplitSectionsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TensorSplitSectionsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TensorSplitSectionsOptions { dim: 0 }
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.tensor_split`.
+#[derive(Clone, Debug)]
+pub struct TensorSplitIndicesOptions {
+    pub(super) dim: i64,
+}
+impl Default for TensorSplitIndicesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TensorSplitIndicesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TensorSplitIndicesOptions { dim: 0 }
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.meshgrid`.
+#[derive(Clone, Debug)]
+pub struct MeshgridOptions {
+    pub(super) indexing: String,
+}
+impl Default for MeshgridOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MeshgridOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MeshgridOptions { indexing: "ij".to_string() }
+    }
+    /// Sets `indexing` (default `"ij"`).
+    pub fn indexing(mut self, indexing: &str) -> Self {
+        self.indexing = indexing.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.tril`.
+#[derive(Clone, Debug)]
+pub struct TrilOptions {
+    pub(super) diagonal: i64,
+}
+impl Default for TrilOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TrilOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TrilOptions { diagonal: 0 }
+    }
+    /// Sets `diagonal` (default `0`).
+    pub fn diagonal(mut self, diagonal: i64) -> Self {
+        self.diagonal = diagonal;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.triu`.
+#[derive(Clone, Debug)]
+pub struct TriuOptions {
+    pub(super) diagonal: i64,
+}
+impl Default for TriuOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TriuOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TriuOptions { diagonal: 0 }
+    }
+    /// Sets `diagonal` (default `0`).
+    pub fn diagonal(mut self, diagonal: i64) -> Self {
+        self.diagonal = diagonal;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.diag_embed`.
+#[derive(Clone, Debug)]
+pub struct DiagEmbedOptions {
+    pub(super) offset: i64,
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+}
+impl Default for DiagEmbedOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DiagEmbedOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DiagEmbedOptions { offset: 0, dim1: -2, dim2: -1 }
+    }
+    /// Sets `offset` (default `0`).
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+    /// Sets `dim1` (default `-2`).
+    pub fn dim1(mut self, dim1: i64) -> Self {
+        self.dim1 = dim1;
+        self
+    }
+    /// Sets `dim2` (default `-1`).
+    pub fn dim2(mut self, dim2: i64) -> Self {
+        self.dim2 = dim2;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.diag`.
+#[derive(Clone, Debug)]
+pub struct DiagOptions {
+    pub(super) diagonal: i64,
+}
+impl Default for DiagOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DiagOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DiagOptions { diagonal: 0 }
+    }
+    /// Sets `diagonal` (default `0`).
+    pub fn diagonal(mut self, diagonal: i64) -> Self {
+        self.diagonal = diagonal;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.diagflat`.
+#[derive(Clone, Debug)]
+pub struct DiagflatOptions {
+    pub(super) offset: i64,
+}
+impl Default for DiagflatOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DiagflatOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DiagflatOptions { offset: 0 }
+    }
+    /// Sets `offset` (default `0`).
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
         self
     }
 }
@@ -311,6 +1192,539 @@ impl SoftplusOptions {
     }
 }
 
+/// Keyword arguments of `Tensor.uniform_`.
+#[derive(Clone, Debug)]
+pub struct UniformInplaceOptions {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) generator: Option<Generator>,
+}
+impl Default for UniformInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UniformInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UniformInplaceOptions { from: 0.0, to: 1.0, generator: None }
+    }
+    /// Sets `from` (default `0.0`).
+    pub fn from(mut self, from: f64) -> Self {
+        self.from = from;
+        self
+    }
+    /// Sets `to` (default `1.0`).
+    pub fn to(mut self, to: f64) -> Self {
+        self.to = to;
+        self
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `Tensor.normal_`.
+#[derive(Clone, Debug)]
+pub struct NormalInplaceOptions {
+    pub(super) mean: f64,
+    pub(super) std: f64,
+    pub(super) generator: Option<Generator>,
+}
+impl Default for NormalInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NormalInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NormalInplaceOptions { mean: 0.0, std: 1.0, generator: None }
+    }
+    /// Sets `mean` (default `0.0`).
+    pub fn mean(mut self, mean: f64) -> Self {
+        self.mean = mean;
+        self
+    }
+    /// Sets `std` (default `1.0`).
+    pub fn std(mut self, std: f64) -> Self {
+        self.std = std;
+        self
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `Tensor.log_normal_`.
+#[derive(Clone, Debug)]
+pub struct LogNormalInplaceOptions {
+    pub(super) mean: f64,
+    pub(super) std: f64,
+    pub(super) generator: Option<Generator>,
+}
+impl Default for LogNormalInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LogNormalInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LogNormalInplaceOptions { mean: 1.0, std: 2.0, generator: None }
+    }
+    /// Sets `mean` (default `1.0`).
+    pub fn mean(mut self, mean: f64) -> Self {
+        self.mean = mean;
+        self
+    }
+    /// Sets `std` (default `2.0`).
+    pub fn std(mut self, std: f64) -> Self {
+        self.std = std;
+        self
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `Tensor.exponential_`.
+#[derive(Clone, Debug)]
+pub struct ExponentialInplaceOptions {
+    pub(super) lambd: f64,
+    pub(super) generator: Option<Generator>,
+}
+impl Default for ExponentialInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ExponentialInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ExponentialInplaceOptions { lambd: 1.0, generator: None }
+    }
+    /// Sets `lambd` (default `1.0`).
+    pub fn lambd(mut self, lambd: f64) -> Self {
+        self.lambd = lambd;
+        self
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `Tensor.cauchy_`.
+#[derive(Clone, Debug)]
+pub struct CauchyInplaceOptions {
+    pub(super) median: f64,
+    pub(super) sigma: f64,
+    pub(super) generator: Option<Generator>,
+}
+impl Default for CauchyInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CauchyInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CauchyInplaceOptions { median: 0.0, sigma: 1.0, generator: None }
+    }
+    /// Sets `median` (default `0.0`).
+    pub fn median(mut self, median: f64) -> Self {
+        self.median = median;
+        self
+    }
+    /// Sets `sigma` (default `1.0`).
+    pub fn sigma(mut self, sigma: f64) -> Self {
+        self.sigma = sigma;
+        self
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `Tensor.geometric_`.
+#[derive(Clone, Debug)]
+pub struct GeometricInplaceOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for GeometricInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GeometricInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GeometricInplaceOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.bernoulli`.
+#[derive(Clone, Debug)]
+pub struct BernoulliOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for BernoulliOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BernoulliOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BernoulliOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.bernoulli`.
+#[derive(Clone, Debug)]
+pub struct BernoulliPOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for BernoulliPOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BernoulliPOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BernoulliPOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `Tensor.random_`.
+#[derive(Clone, Debug)]
+pub struct RandomFromInplaceOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for RandomFromInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RandomFromInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RandomFromInplaceOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `Tensor.random_`.
+#[derive(Clone, Debug)]
+pub struct RandomToInplaceOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for RandomToInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RandomToInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RandomToInplaceOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `Tensor.random_`.
+#[derive(Clone, Debug)]
+pub struct RandomInplaceOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for RandomInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RandomInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RandomInplaceOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.rand`.
+#[derive(Clone, Debug)]
+pub struct RandOptions {
+    pub(super) generator: Option<Generator>,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for RandOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RandOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RandOptions { generator: None, tensor: TensorOptions::default() }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for RandOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.randn`.
+#[derive(Clone, Debug)]
+pub struct RandnOptions {
+    pub(super) generator: Option<Generator>,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for RandnOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RandnOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RandnOptions { generator: None, tensor: TensorOptions::default() }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for RandnOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.randint`.
+#[derive(Clone, Debug)]
+pub struct RandintOptions {
+    pub(super) generator: Option<Generator>,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for RandintOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RandintOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RandintOptions { generator: None, tensor: TensorOptions::default() }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for RandintOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.randint`.
+#[derive(Clone, Debug)]
+pub struct RandintLowOptions {
+    pub(super) generator: Option<Generator>,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for RandintLowOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RandintLowOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RandintLowOptions { generator: None, tensor: TensorOptions::default() }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for RandintLowOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.randperm`.
+#[derive(Clone, Debug)]
+pub struct RandpermOptions {
+    pub(super) generator: Option<Generator>,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for RandpermOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RandpermOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RandpermOptions { generator: None, tensor: TensorOptions::default() }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for RandpermOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.multinomial`.
+#[derive(Clone, Debug)]
+pub struct MultinomialOptions {
+    pub(super) replacement: bool,
+    pub(super) generator: Option<Generator>,
+}
+impl Default for MultinomialOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MultinomialOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MultinomialOptions { replacement: false, generator: None }
+    }
+    /// Sets `replacement` (default `false`).
+    pub fn replacement(mut self, replacement: bool) -> Self {
+        self.replacement = replacement;
+        self
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.poisson`.
+#[derive(Clone, Debug)]
+pub struct PoissonOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for PoissonOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PoissonOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PoissonOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.binomial`.
+#[derive(Clone, Debug)]
+pub struct BinomialOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for BinomialOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BinomialOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BinomialOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
 /// Keyword arguments of `torch.sum`.
 #[derive(Clone, Debug)]
 pub struct SumOptions {
@@ -345,6 +1759,294 @@ impl SumOptions {
     }
 }
 
+/// Keyword arguments of `torch.nansum`.
+#[derive(Clone, Debug)]
+pub struct NansumOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) keepdim: bool,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for NansumOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NansumOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NansumOptions { dim: None, keepdim: false, dtype: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.prod`.
+#[derive(Clone, Debug)]
+pub struct ProdOptions {
+    pub(super) dtype: Option<DType>,
+}
+impl Default for ProdOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ProdOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ProdOptions { dtype: None }
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.prod`.
+#[derive(Clone, Debug)]
+pub struct ProdDimOptions {
+    pub(super) keepdim: bool,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for ProdDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ProdDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ProdDimOptions { keepdim: false, dtype: None }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.mean`.
+#[derive(Clone, Debug)]
+pub struct MeanOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) keepdim: bool,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for MeanOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MeanOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MeanOptions { dim: None, keepdim: false, dtype: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nanmean`.
+#[derive(Clone, Debug)]
+pub struct NanmeanOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) keepdim: bool,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for NanmeanOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NanmeanOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NanmeanOptions { dim: None, keepdim: false, dtype: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.var`.
+#[derive(Clone, Debug)]
+pub struct VarOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) correction: Option<Scalar>,
+    pub(super) keepdim: bool,
+}
+impl Default for VarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl VarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        VarOptions { dim: None, correction: None, keepdim: false }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `correction` (default `None`).
+    pub fn correction(mut self, correction: impl Into<Scalar>) -> Self {
+        self.correction = Some(correction.into());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.var_mean`.
+#[derive(Clone, Debug)]
+pub struct VarMeanOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) correction: Option<Scalar>,
+    pub(super) keepdim: bool,
+}
+impl Default for VarMeanOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl VarMeanOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        VarMeanOptions { dim: None, correction: None, keepdim: false }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `correction` (default `None`).
+    pub fn correction(mut self, correction: impl Into<Scalar>) -> Self {
+        self.correction = Some(correction.into());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.std`.
+#[derive(Clone, Debug)]
+pub struct StdOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) correction: Option<Scalar>,
+    pub(super) keepdim: bool,
+}
+impl Default for StdOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl StdOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        StdOptions { dim: None, correction: None, keepdim: false }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `correction` (default `None`).
+    pub fn correction(mut self, correction: impl Into<Scalar>) -> Self {
+        self.correction = Some(correction.into());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.std_mean`.
+#[derive(Clone, Debug)]
+pub struct StdMeanOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) correction: Option<Scalar>,
+    pub(super) keepdim: bool,
+}
+impl Default for StdMeanOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl StdMeanOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        StdMeanOptions { dim: None, correction: None, keepdim: false }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `correction` (default `None`).
+    pub fn correction(mut self, correction: impl Into<Scalar>) -> Self {
+        self.correction = Some(correction.into());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.max`.
 #[derive(Clone, Debug)]
 pub struct MaxDimOptions {
@@ -359,6 +2061,34 @@ impl MaxDimOptions {
     /// The documented defaults.
     pub fn new() -> Self {
         MaxDimOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.amax`.
+#[derive(Clone, Debug)]
+pub struct AmaxOptions {
+    pub(super) dim: Vec<i64>,
+    pub(super) keepdim: bool,
+}
+impl Default for AmaxOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AmaxOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AmaxOptions { dim: vec![], keepdim: false }
+    }
+    /// Sets `dim` (default `[]`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = dim.into_dims().to_vec();
+        self
     }
     /// Sets `keepdim` (default `false`).
     pub fn keepdim(mut self, keepdim: bool) -> Self {
@@ -391,6 +2121,1082 @@ impl ArgmaxOptions {
     /// Sets `keepdim` (default `false`).
     pub fn keepdim(mut self, keepdim: bool) -> Self {
         self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.min`.
+#[derive(Clone, Debug)]
+pub struct MinDimOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for MinDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MinDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MinDimOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.amin`.
+#[derive(Clone, Debug)]
+pub struct AminOptions {
+    pub(super) dim: Vec<i64>,
+    pub(super) keepdim: bool,
+}
+impl Default for AminOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AminOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AminOptions { dim: vec![], keepdim: false }
+    }
+    /// Sets `dim` (default `[]`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = dim.into_dims().to_vec();
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.argmin`.
+#[derive(Clone, Debug)]
+pub struct ArgminOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) keepdim: bool,
+}
+impl Default for ArgminOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ArgminOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ArgminOptions { dim: None, keepdim: false }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.aminmax`.
+#[derive(Clone, Debug)]
+pub struct AminmaxOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) keepdim: bool,
+}
+impl Default for AminmaxOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AminmaxOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AminmaxOptions { dim: None, keepdim: false }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.all`.
+#[derive(Clone, Debug)]
+pub struct AllDimOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for AllDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AllDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AllDimOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.all`.
+#[derive(Clone, Debug)]
+pub struct AllDimsOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) keepdim: bool,
+}
+impl Default for AllDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AllDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AllDimsOptions { dim: None, keepdim: false }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.any`.
+#[derive(Clone, Debug)]
+pub struct AnyDimOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for AnyDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AnyDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AnyDimOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.any`.
+#[derive(Clone, Debug)]
+pub struct AnyDimsOptions {
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) keepdim: bool,
+}
+impl Default for AnyDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AnyDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AnyDimsOptions { dim: None, keepdim: false }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.count_nonzero`.
+#[derive(Clone, Debug)]
+pub struct CountNonzeroOptions {
+    pub(super) dim: Option<Vec<i64>>,
+}
+impl Default for CountNonzeroOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CountNonzeroOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CountNonzeroOptions { dim: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.median`.
+#[derive(Clone, Debug)]
+pub struct MedianDimOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for MedianDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MedianDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MedianDimOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nanmedian`.
+#[derive(Clone, Debug)]
+pub struct NanmedianDimOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for NanmedianDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NanmedianDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NanmedianDimOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.mode`.
+#[derive(Clone, Debug)]
+pub struct ModeOptions {
+    pub(super) dim: i64,
+    pub(super) keepdim: bool,
+}
+impl Default for ModeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ModeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ModeOptions { dim: -1, keepdim: false }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.kthvalue`.
+#[derive(Clone, Debug)]
+pub struct KthvalueOptions {
+    pub(super) dim: i64,
+    pub(super) keepdim: bool,
+}
+impl Default for KthvalueOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl KthvalueOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        KthvalueOptions { dim: -1, keepdim: false }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.linalg.vector_norm`.
+#[derive(Clone, Debug)]
+pub struct LinalgVectorNormOptions {
+    pub(super) ord: Scalar,
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) keepdim: bool,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for LinalgVectorNormOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgVectorNormOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgVectorNormOptions { ord: Scalar::Int(2), dim: None, keepdim: false, dtype: None }
+    }
+    /// Sets `ord` (default `2`).
+    pub fn ord(mut self, ord: impl Into<Scalar>) -> Self {
+        self.ord = ord.into();
+        self
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.norm`.
+#[derive(Clone, Debug)]
+pub struct NormOptions {
+    pub(super) p: Option<Scalar>,
+    pub(super) dim: Option<Vec<i64>>,
+    pub(super) keepdim: bool,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for NormOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NormOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NormOptions { p: Some(Scalar::Int(2)), dim: None, keepdim: false, dtype: None }
+    }
+    /// Sets `p` (default `2`).
+    pub fn p(mut self, p: impl Into<Scalar>) -> Self {
+        self.p = Some(p.into());
+        self
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = Some(dim.into_dims().to_vec());
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.logsumexp`.
+#[derive(Clone, Debug)]
+pub struct LogsumexpOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for LogsumexpOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LogsumexpOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LogsumexpOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.quantile`.
+#[derive(Clone, Debug)]
+pub struct QuantileOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) keepdim: bool,
+    pub(super) interpolation: String,
+}
+impl Default for QuantileOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl QuantileOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        QuantileOptions { dim: None, keepdim: false, interpolation: "linear".to_string() }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `interpolation` (default `"linear"`).
+    pub fn interpolation(mut self, interpolation: &str) -> Self {
+        self.interpolation = interpolation.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.quantile`.
+#[derive(Clone, Debug)]
+pub struct QuantileScalarOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) keepdim: bool,
+    pub(super) interpolation: String,
+}
+impl Default for QuantileScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl QuantileScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        QuantileScalarOptions { dim: None, keepdim: false, interpolation: "linear".to_string() }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `interpolation` (default `"linear"`).
+    pub fn interpolation(mut self, interpolation: &str) -> Self {
+        self.interpolation = interpolation.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nanquantile`.
+#[derive(Clone, Debug)]
+pub struct NanquantileOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) keepdim: bool,
+    pub(super) interpolation: String,
+}
+impl Default for NanquantileOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NanquantileOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NanquantileOptions { dim: None, keepdim: false, interpolation: "linear".to_string() }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `interpolation` (default `"linear"`).
+    pub fn interpolation(mut self, interpolation: &str) -> Self {
+        self.interpolation = interpolation.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nanquantile`.
+#[derive(Clone, Debug)]
+pub struct NanquantileScalarOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) keepdim: bool,
+    pub(super) interpolation: String,
+}
+impl Default for NanquantileScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NanquantileScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NanquantileScalarOptions { dim: None, keepdim: false, interpolation: "linear".to_string() }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `interpolation` (default `"linear"`).
+    pub fn interpolation(mut self, interpolation: &str) -> Self {
+        self.interpolation = interpolation.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cumsum`.
+#[derive(Clone, Debug)]
+pub struct CumsumOptions {
+    pub(super) dtype: Option<DType>,
+}
+impl Default for CumsumOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CumsumOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CumsumOptions { dtype: None }
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cumprod`.
+#[derive(Clone, Debug)]
+pub struct CumprodOptions {
+    pub(super) dtype: Option<DType>,
+}
+impl Default for CumprodOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CumprodOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CumprodOptions { dtype: None }
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.trapezoid`.
+#[derive(Clone, Debug)]
+pub struct TrapezoidOptions {
+    pub(super) dx: Scalar,
+    pub(super) dim: i64,
+}
+impl Default for TrapezoidOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TrapezoidOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TrapezoidOptions { dx: Scalar::Int(1), dim: -1 }
+    }
+    /// Sets `dx` (default `1`).
+    pub fn dx(mut self, dx: impl Into<Scalar>) -> Self {
+        self.dx = dx.into();
+        self
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cumulative_trapezoid`.
+#[derive(Clone, Debug)]
+pub struct CumulativeTrapezoidOptions {
+    pub(super) dx: Scalar,
+    pub(super) dim: i64,
+}
+impl Default for CumulativeTrapezoidOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CumulativeTrapezoidOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CumulativeTrapezoidOptions { dx: Scalar::Int(1), dim: -1 }
+    }
+    /// Sets `dx` (default `1`).
+    pub fn dx(mut self, dx: impl Into<Scalar>) -> Self {
+        self.dx = dx.into();
+        self
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.softmax`.
+#[derive(Clone, Debug)]
+pub struct SoftmaxOptions {
+    pub(super) dtype: Option<DType>,
+}
+impl Default for SoftmaxOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SoftmaxOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SoftmaxOptions { dtype: None }
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.log_softmax`.
+#[derive(Clone, Debug)]
+pub struct LogSoftmaxOptions {
+    pub(super) dtype: Option<DType>,
+}
+impl Default for LogSoftmaxOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LogSoftmaxOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LogSoftmaxOptions { dtype: None }
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.sort`.
+#[derive(Clone, Debug)]
+pub struct SortStableOptions {
+    pub(super) dim: i64,
+    pub(super) descending: bool,
+}
+impl Default for SortStableOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SortStableOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SortStableOptions { dim: -1, descending: false }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `descending` (default `false`).
+    pub fn descending(mut self, descending: bool) -> Self {
+        self.descending = descending;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.sort`.
+#[derive(Clone, Debug)]
+pub struct SortOptions {
+    pub(super) dim: i64,
+    pub(super) descending: bool,
+}
+impl Default for SortOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SortOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SortOptions { dim: -1, descending: false }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `descending` (default `false`).
+    pub fn descending(mut self, descending: bool) -> Self {
+        self.descending = descending;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.argsort`.
+#[derive(Clone, Debug)]
+pub struct ArgsortStableOptions {
+    pub(super) dim: i64,
+    pub(super) descending: bool,
+}
+impl Default for ArgsortStableOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ArgsortStableOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ArgsortStableOptions { dim: -1, descending: false }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `descending` (default `false`).
+    pub fn descending(mut self, descending: bool) -> Self {
+        self.descending = descending;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.argsort`.
+#[derive(Clone, Debug)]
+pub struct ArgsortOptions {
+    pub(super) dim: i64,
+    pub(super) descending: bool,
+}
+impl Default for ArgsortOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ArgsortOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ArgsortOptions { dim: -1, descending: false }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `descending` (default `false`).
+    pub fn descending(mut self, descending: bool) -> Self {
+        self.descending = descending;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.topk`.
+#[derive(Clone, Debug)]
+pub struct TopkOptions {
+    pub(super) dim: i64,
+    pub(super) largest: bool,
+    pub(super) sorted: bool,
+}
+impl Default for TopkOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TopkOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TopkOptions { dim: -1, largest: true, sorted: true }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `largest` (default `true`).
+    pub fn largest(mut self, largest: bool) -> Self {
+        self.largest = largest;
+        self
+    }
+    /// Sets `sorted` (default `true`).
+    pub fn sorted(mut self, sorted: bool) -> Self {
+        self.sorted = sorted;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.searchsorted`.
+#[derive(Clone, Debug)]
+pub struct SearchsortedOptions {
+    pub(super) out_int32: bool,
+    pub(super) right: bool,
+    pub(super) side: Option<String>,
+    pub(super) sorter: Option<Tensor>,
+}
+impl Default for SearchsortedOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SearchsortedOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SearchsortedOptions { out_int32: false, right: false, side: None, sorter: None }
+    }
+    /// Sets `out_int32` (default `false`).
+    pub fn out_int32(mut self, out_int32: bool) -> Self {
+        self.out_int32 = out_int32;
+        self
+    }
+    /// Sets `right` (default `false`).
+    pub fn right(mut self, right: bool) -> Self {
+        self.right = right;
+        self
+    }
+    /// Sets `side` (default `None`).
+    pub fn side(mut self, side: &str) -> Self {
+        self.side = Some(side.to_string());
+        self
+    }
+    /// Sets `sorter` (default `None`).
+    pub fn sorter(mut self, sorter: &Tensor) -> Self {
+        self.sorter = Some(sorter.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.searchsorted`.
+#[derive(Clone, Debug)]
+pub struct SearchsortedScalarOptions {
+    pub(super) out_int32: bool,
+    pub(super) right: bool,
+    pub(super) side: Option<String>,
+    pub(super) sorter: Option<Tensor>,
+}
+impl Default for SearchsortedScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SearchsortedScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SearchsortedScalarOptions { out_int32: false, right: false, side: None, sorter: None }
+    }
+    /// Sets `out_int32` (default `false`).
+    pub fn out_int32(mut self, out_int32: bool) -> Self {
+        self.out_int32 = out_int32;
+        self
+    }
+    /// Sets `right` (default `false`).
+    pub fn right(mut self, right: bool) -> Self {
+        self.right = right;
+        self
+    }
+    /// Sets `side` (default `None`).
+    pub fn side(mut self, side: &str) -> Self {
+        self.side = Some(side.to_string());
+        self
+    }
+    /// Sets `sorter` (default `None`).
+    pub fn sorter(mut self, sorter: &Tensor) -> Self {
+        self.sorter = Some(sorter.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.bucketize`.
+#[derive(Clone, Debug)]
+pub struct BucketizeOptions {
+    pub(super) out_int32: bool,
+    pub(super) right: bool,
+}
+impl Default for BucketizeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BucketizeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BucketizeOptions { out_int32: false, right: false }
+    }
+    /// Sets `out_int32` (default `false`).
+    pub fn out_int32(mut self, out_int32: bool) -> Self {
+        self.out_int32 = out_int32;
+        self
+    }
+    /// Sets `right` (default `false`).
+    pub fn right(mut self, right: bool) -> Self {
+        self.right = right;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.bucketize`.
+#[derive(Clone, Debug)]
+pub struct BucketizeScalarOptions {
+    pub(super) out_int32: bool,
+    pub(super) right: bool,
+}
+impl Default for BucketizeScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BucketizeScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BucketizeScalarOptions { out_int32: false, right: false }
+    }
+    /// Sets `out_int32` (default `false`).
+    pub fn out_int32(mut self, out_int32: bool) -> Self {
+        self.out_int32 = out_int32;
+        self
+    }
+    /// Sets `right` (default `false`).
+    pub fn right(mut self, right: bool) -> Self {
+        self.right = right;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histc`.
+#[derive(Clone, Debug)]
+pub struct HistcOptions {
+    pub(super) bins: i64,
+    pub(super) min: Scalar,
+    pub(super) max: Scalar,
+}
+impl Default for HistcOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistcOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistcOptions { bins: 100, min: Scalar::Int(0), max: Scalar::Int(0) }
+    }
+    /// Sets `bins` (default `100`).
+    pub fn bins(mut self, bins: i64) -> Self {
+        self.bins = bins;
+        self
+    }
+    /// Sets `min` (default `0`).
+    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
+        self.min = min.into();
+        self
+    }
+    /// Sets `max` (default `0`).
+    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
+        self.max = max.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.bincount`.
+#[derive(Clone, Debug)]
+pub struct BincountOptions {
+    pub(super) weights: Option<Tensor>,
+    pub(super) minlength: i64,
+}
+impl Default for BincountOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BincountOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BincountOptions { weights: None, minlength: 0 }
+    }
+    /// Sets `weights` (default `None`).
+    pub fn weights(mut self, weights: &Tensor) -> Self {
+        self.weights = Some(weights.clone());
+        self
+    }
+    /// Sets `minlength` (default `0`).
+    pub fn minlength(mut self, minlength: i64) -> Self {
+        self.minlength = minlength;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.logit`.
+#[derive(Clone, Debug)]
+pub struct LogitOptions {
+    pub(super) eps: Option<f64>,
+}
+impl Default for LogitOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LogitOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LogitOptions { eps: None }
+    }
+    /// Sets `eps` (default `None`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = Some(eps);
         self
     }
 }

@@ -33,7 +33,7 @@ static ADD_INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.add", "torch.Tensor.add", "torch.Tensor.__add__", "torch.Tensor.__radd__"],
+    python: &["torch.add", "torch.Tensor.add"],
     composite: false,
     boxed: add_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.",
@@ -70,7 +70,7 @@ static ADD__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.add_", "torch.Tensor.__iadd__"],
+    python: &["torch.Tensor.add_"],
     composite: false,
     boxed: add_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.",
@@ -151,13 +151,7 @@ static SUB_INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[
-        "torch.sub",
-        "torch.Tensor.sub",
-        "torch.subtract",
-        "torch.Tensor.subtract",
-        "torch.Tensor.__sub__",
-    ],
+    python: &["torch.sub", "torch.Tensor.sub", "torch.subtract", "torch.Tensor.subtract"],
     composite: false,
     boxed: sub_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.",
@@ -194,7 +188,7 @@ static SUB__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.sub_", "torch.Tensor.subtract_", "torch.Tensor.__isub__"],
+    python: &["torch.Tensor.sub_", "torch.Tensor.subtract_"],
     composite: false,
     boxed: sub_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.",
@@ -275,7 +269,7 @@ static RSUB_INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.rsub", "torch.Tensor.__rsub__"],
+    python: &["torch.rsub"],
     composite: false,
     boxed: rsub_boxed,
     doc: "Subtracts the input, scaled by `alpha`, from `other`.",
@@ -310,14 +304,7 @@ static MUL_INFO: OpInfo = OpInfo {
         args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[
-        "torch.mul",
-        "torch.Tensor.mul",
-        "torch.multiply",
-        "torch.Tensor.multiply",
-        "torch.Tensor.__mul__",
-        "torch.Tensor.__rmul__",
-    ],
+    python: &["torch.mul", "torch.Tensor.mul", "torch.multiply", "torch.Tensor.multiply"],
     composite: false,
     boxed: mul_boxed,
     doc: "Multiplies the input by `other`.",
@@ -348,7 +335,7 @@ static MUL__INFO: OpInfo = OpInfo {
         args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.mul_", "torch.Tensor.multiply_", "torch.Tensor.__imul__"],
+    python: &["torch.Tensor.mul_", "torch.Tensor.multiply_"],
     composite: false,
     boxed: mul_inplace_boxed,
     doc: "Multiplies the input by `other`.",
@@ -426,8 +413,6 @@ static DIV_INFO: OpInfo = OpInfo {
         "torch.Tensor.divide",
         "torch.true_divide",
         "torch.Tensor.true_divide",
-        "torch.Tensor.__truediv__",
-        "torch.Tensor.__div__",
     ],
     composite: false,
     boxed: div_boxed,
@@ -459,13 +444,7 @@ static DIV__INFO: OpInfo = OpInfo {
         args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[
-        "torch.Tensor.div_",
-        "torch.Tensor.divide_",
-        "torch.Tensor.true_divide_",
-        "torch.Tensor.__itruediv__",
-        "torch.Tensor.__idiv__",
-    ],
+    python: &["torch.Tensor.div_", "torch.Tensor.divide_", "torch.Tensor.true_divide_"],
     composite: false,
     boxed: div_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats.",
@@ -668,7 +647,7 @@ static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
         args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.floor_divide", "torch.Tensor.floor_divide", "torch.Tensor.__floordiv__"],
+    python: &["torch.floor_divide", "torch.Tensor.floor_divide"],
     composite: false,
     boxed: floor_divide_boxed,
     doc: "Quotient rounded down, as Python's `//`.",
@@ -700,7 +679,7 @@ static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
         args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.floor_divide_", "torch.Tensor.__ifloordiv__"],
+    python: &["torch.Tensor.floor_divide_"],
     composite: false,
     boxed: floor_divide_inplace_boxed,
     doc: "Quotient rounded down, as Python's `//`.",
@@ -780,7 +759,7 @@ static REMAINDER_INFO: OpInfo = OpInfo {
         args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.remainder", "torch.Tensor.remainder", "torch.Tensor.__mod__"],
+    python: &["torch.remainder", "torch.Tensor.remainder"],
     composite: false,
     boxed: remainder_boxed,
     doc: "Remainder with the sign of the divisor, as Python's `%`.",
@@ -812,7 +791,7 @@ static REMAINDER__INFO: OpInfo = OpInfo {
         args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.remainder_", "torch.Tensor.__imod__"],
+    python: &["torch.Tensor.remainder_"],
     composite: false,
     boxed: remainder_inplace_boxed,
     doc: "Remainder with the sign of the divisor, as Python's `%`.",
@@ -983,10 +962,10 @@ static POW_INFO: OpInfo = OpInfo {
     name: "pow.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("exponent", Ty::Tensor, D::Required))],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("exponent", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.pow", "torch.Tensor.pow", "torch.Tensor.__pow__"],
+    python: &["torch.pow", "torch.Tensor.pow"],
     composite: false,
     boxed: pow_boxed,
     doc: "The input to the power `exponent`.",
@@ -1014,10 +993,10 @@ static POW__INFO: OpInfo = OpInfo {
     name: "pow_.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("exponent", Ty::Tensor, D::Required))],
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("exponent", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.pow_", "torch.Tensor.__ipow__"],
+    python: &["torch.Tensor.pow_"],
     composite: false,
     boxed: pow_inplace_boxed,
     doc: "The input to the power `exponent`.",
@@ -1044,7 +1023,7 @@ static POW_OUT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema {
         args: &[
-            a("self", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
             nu(a("exponent", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -1077,7 +1056,7 @@ static FLOAT_POWER_INFO: OpInfo = OpInfo {
     name: "float_power.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("exponent", Ty::Tensor, D::Required))],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("exponent", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.float_power", "torch.Tensor.float_power"],
@@ -1094,6 +1073,36 @@ fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
         .and_then(Results::from_values)
 }
 
+fn float_power_inplace_cpu(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    let r = f::float_power(self_, exponent)?;
+    out::copy_to_self("float_power_", self_, &r)
+}
+/// Type of [`FLOAT_POWER_`].
+pub type FloatPowerInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `float_power_.Tensor_Tensor`: The input to the power `exponent`, computed in float64 or complex128.
+pub static FLOAT_POWER_: Op<FloatPowerInplaceFn> =
+    Op::composite(&FLOAT_POWER__INFO, float_power_inplace_cpu, float_power_inplace_adaptor);
+static FLOAT_POWER__INFO: OpInfo = OpInfo {
+    name: "float_power_.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("exponent", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.float_power_"],
+    composite: true,
+    boxed: float_power_inplace_boxed,
+    doc: "The input to the power `exponent`, computed in float64 or complex128.",
+    grad: Differentiability::Composite,
+};
+fn float_power_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::float_power_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    call_fallback(&FLOAT_POWER__INFO, vec![self_.into_value(), exponent.into_value()]).map(drop)
+}
+
 fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
     let r = f::float_power(self_, exponent)?;
     out::copy_to_out("float_power", out, &r)
@@ -1108,7 +1117,7 @@ static FLOAT_POWER_OUT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema {
         args: &[
-            a("self", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
             nu(a("exponent", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -1153,7 +1162,7 @@ static MAXIMUM_INFO: OpInfo = OpInfo {
     name: "maximum",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.maximum", "torch.Tensor.maximum"],
@@ -1187,7 +1196,7 @@ static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1229,7 +1238,7 @@ static MINIMUM_INFO: OpInfo = OpInfo {
     name: "minimum",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.minimum", "torch.Tensor.minimum"],
@@ -1263,7 +1272,7 @@ static MINIMUM_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1305,7 +1314,7 @@ static FMAX_INFO: OpInfo = OpInfo {
     name: "fmax",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.fmax", "torch.Tensor.fmax"],
@@ -1336,7 +1345,7 @@ static FMAX_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -1378,7 +1387,7 @@ static FMIN_INFO: OpInfo = OpInfo {
     name: "fmin",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.fmin", "torch.Tensor.fmin"],
@@ -1409,7 +1418,7 @@ static FMIN_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -2682,7 +2691,7 @@ static WHERE_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("condition", Ty::Tensor, D::Required),
-            a("self", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
             nu(a("other", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -2719,7 +2728,7 @@ static WHERE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("condition", Ty::Tensor, D::Required),
-            a("self", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
             nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -2763,7 +2772,7 @@ static ATAN2_INFO: OpInfo = OpInfo {
     name: "atan2",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.atan2", "torch.Tensor.atan2", "torch.arctan2", "torch.Tensor.arctan2"],
@@ -2794,7 +2803,7 @@ static ATAN2__INFO: OpInfo = OpInfo {
     name: "atan2_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.atan2_", "torch.Tensor.arctan2_"],
@@ -2828,7 +2837,7 @@ static ATAN2_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -2869,7 +2878,7 @@ static HYPOT_INFO: OpInfo = OpInfo {
     name: "hypot",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.hypot", "torch.Tensor.hypot"],
@@ -2900,7 +2909,7 @@ static HYPOT__INFO: OpInfo = OpInfo {
     name: "hypot_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.hypot_"],
@@ -2934,7 +2943,7 @@ static HYPOT_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3086,7 +3095,7 @@ static NEXTAFTER_INFO: OpInfo = OpInfo {
     name: "nextafter",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.nextafter", "torch.Tensor.nextafter"],
@@ -3118,7 +3127,7 @@ static NEXTAFTER__INFO: OpInfo = OpInfo {
     name: "nextafter_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.nextafter_"],
@@ -3152,7 +3161,7 @@ static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3185,7 +3194,7 @@ static LDEXP_INFO: OpInfo = OpInfo {
     name: "ldexp.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.ldexp", "torch.Tensor.ldexp"],
@@ -3213,7 +3222,7 @@ static LDEXP__INFO: OpInfo = OpInfo {
     name: "ldexp_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.ldexp_"],
@@ -3244,7 +3253,7 @@ static LDEXP_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3289,7 +3298,7 @@ static HEAVISIDE_INFO: OpInfo = OpInfo {
     name: "heaviside",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("values", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("values", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.heaviside", "torch.Tensor.heaviside"],
@@ -3322,7 +3331,7 @@ static HEAVISIDE__INFO: OpInfo = OpInfo {
     name: "heaviside_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("values", Ty::Tensor, D::Required))],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("values", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.heaviside_"],
@@ -3357,7 +3366,7 @@ static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("values", Ty::Tensor, D::Required)),
+            a("values", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3403,7 +3412,7 @@ static LOGADDEXP_INFO: OpInfo = OpInfo {
     name: "logaddexp",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logaddexp", "torch.Tensor.logaddexp"],
@@ -3437,7 +3446,7 @@ static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3483,7 +3492,7 @@ static LOGADDEXP2_INFO: OpInfo = OpInfo {
     name: "logaddexp2",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.logaddexp2", "torch.Tensor.logaddexp2"],
@@ -3517,7 +3526,7 @@ static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -3560,7 +3569,7 @@ static XLOGY_INFO: OpInfo = OpInfo {
     name: "xlogy.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.xlogy", "torch.Tensor.xlogy", "torch.special.xlogy"],
@@ -3591,7 +3600,7 @@ static XLOGY__INFO: OpInfo = OpInfo {
     name: "xlogy_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.xlogy_"],
@@ -3606,6 +3615,210 @@ fn xlogy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn xlogy_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
     call_fallback(&XLOGY__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+static GCD_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "gcd",
+    label: "gcd_cpu",
+    kernel: &flambeau_cpu::pointwise::GCD,
+    promote: Promote::Default,
+};
+fn gcd_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&GCD_SPEC, &[self_, other], &[])
+}
+/// Type of [`GCD`].
+pub type GcdFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `gcd`: Greatest common divisor.
+pub static GCD: Op<GcdFn> =
+    Op::new(&GCD_INFO, &[(Key::Cpu, gcd_kernel), (Key::Meta, gcd_kernel)], gcd_adaptor);
+static GCD_INFO: OpInfo = OpInfo {
+    name: "gcd",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.gcd", "torch.Tensor.gcd"],
+    composite: false,
+    boxed: gcd_boxed,
+    doc: "Greatest common divisor.",
+    grad: Differentiability::None,
+};
+fn gcd_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::gcd(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn gcd_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&GCD_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn gcd_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&GCD_SPEC, &[self_, other], &[])
+}
+/// Type of [`GCD_`].
+pub type GcdInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `gcd_`: Greatest common divisor.
+pub static GCD_: Op<GcdInplaceFn> = Op::new(
+    &GCD__INFO,
+    &[(Key::Cpu, gcd_inplace_kernel), (Key::Meta, gcd_inplace_kernel)],
+    gcd_inplace_adaptor,
+);
+static GCD__INFO: OpInfo = OpInfo {
+    name: "gcd_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.gcd_"],
+    composite: false,
+    boxed: gcd_inplace_boxed,
+    doc: "Greatest common divisor.",
+    grad: Differentiability::None,
+};
+fn gcd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::gcd_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn gcd_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&GCD__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn gcd_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&GCD_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`GCD_OUT`].
+pub type GcdOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `gcd.out`: Greatest common divisor.
+pub static GCD_OUT: Op<GcdOutFn> =
+    Op::new(&GCD_OUT_INFO, &[(Key::Cpu, gcd_out_kernel), (Key::Meta, gcd_out_kernel)], gcd_out_adaptor);
+static GCD_OUT_INFO: OpInfo = OpInfo {
+    name: "gcd.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.gcd"],
+    composite: false,
+    boxed: gcd_out_boxed,
+    doc: "Greatest common divisor.",
+    grad: Differentiability::None,
+};
+fn gcd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::gcd_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn gcd_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&GCD_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static LCM_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "lcm",
+    label: "lcm_cpu",
+    kernel: &flambeau_cpu::pointwise::LCM,
+    promote: Promote::Default,
+};
+fn lcm_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&LCM_SPEC, &[self_, other], &[])
+}
+/// Type of [`LCM`].
+pub type LcmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `lcm`: Least common multiple.
+pub static LCM: Op<LcmFn> =
+    Op::new(&LCM_INFO, &[(Key::Cpu, lcm_kernel), (Key::Meta, lcm_kernel)], lcm_adaptor);
+static LCM_INFO: OpInfo = OpInfo {
+    name: "lcm",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.lcm", "torch.Tensor.lcm"],
+    composite: false,
+    boxed: lcm_boxed,
+    doc: "Least common multiple.",
+    grad: Differentiability::None,
+};
+fn lcm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::lcm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn lcm_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&LCM_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+}
+
+fn lcm_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&LCM_SPEC, &[self_, other], &[])
+}
+/// Type of [`LCM_`].
+pub type LcmInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
+/// `lcm_`: Least common multiple.
+pub static LCM_: Op<LcmInplaceFn> = Op::new(
+    &LCM__INFO,
+    &[(Key::Cpu, lcm_inplace_kernel), (Key::Meta, lcm_inplace_kernel)],
+    lcm_inplace_adaptor,
+);
+static LCM__INFO: OpInfo = OpInfo {
+    name: "lcm_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("other", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.lcm_"],
+    composite: false,
+    boxed: lcm_inplace_boxed,
+    doc: "Least common multiple.",
+    grad: Differentiability::None,
+};
+fn lcm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::lcm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn lcm_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    call_fallback(&LCM__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn lcm_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&LCM_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`LCM_OUT`].
+pub type LcmOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `lcm.out`: Least common multiple.
+pub static LCM_OUT: Op<LcmOutFn> =
+    Op::new(&LCM_OUT_INFO, &[(Key::Cpu, lcm_out_kernel), (Key::Meta, lcm_out_kernel)], lcm_out_adaptor);
+static LCM_OUT_INFO: OpInfo = OpInfo {
+    name: "lcm.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.lcm"],
+    composite: false,
+    boxed: lcm_out_boxed,
+    doc: "Least common multiple.",
+    grad: Differentiability::None,
+};
+fn lcm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::lcm_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn lcm_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&LCM_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 static SOFTPLUS_SPEC: PointwiseSpec = PointwiseSpec {
@@ -3688,101 +3901,4 @@ fn softplus_out_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &m
     )?;
     *out = arg(&v, 0)?;
     Ok(())
-}
-
-/// Type of [`RTRUEDIV`].
-pub type RtruedivFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
-/// `__rtruediv__`: `other / self`.
-pub static RTRUEDIV: Op<RtruedivFn> = Op::composite(&RTRUEDIV_INFO, f::rtruediv, rtruediv_adaptor);
-static RTRUEDIV_INFO: OpInfo = OpInfo {
-    name: "__rtruediv__",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.Tensor.__rtruediv__", "torch.Tensor.__rdiv__"],
-    composite: true,
-    boxed: rtruediv_boxed,
-    doc: "`other / self`.",
-    grad: Differentiability::Composite,
-};
-fn rtruediv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rtruediv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
-}
-fn rtruediv_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&RTRUEDIV_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
-}
-
-/// Type of [`RFLOORDIV`].
-pub type RfloordivFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
-/// `__rfloordiv__`: `other // self`.
-pub static RFLOORDIV: Op<RfloordivFn> = Op::composite(&RFLOORDIV_INFO, f::rfloordiv, rfloordiv_adaptor);
-static RFLOORDIV_INFO: OpInfo = OpInfo {
-    name: "__rfloordiv__",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.Tensor.__rfloordiv__"],
-    composite: true,
-    boxed: rfloordiv_boxed,
-    doc: "`other // self`.",
-    grad: Differentiability::Composite,
-};
-fn rfloordiv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rfloordiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
-}
-fn rfloordiv_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&RFLOORDIV_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
-}
-
-/// Type of [`RMOD`].
-pub type RmodFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
-/// `__rmod__`: `other % self`.
-pub static RMOD: Op<RmodFn> = Op::composite(&RMOD_INFO, f::rmod, rmod_adaptor);
-static RMOD_INFO: OpInfo = OpInfo {
-    name: "__rmod__",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.Tensor.__rmod__"],
-    composite: true,
-    boxed: rmod_boxed,
-    doc: "`other % self`.",
-    grad: Differentiability::Composite,
-};
-fn rmod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
-}
-fn rmod_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&RMOD_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
-}
-
-/// Type of [`RPOW`].
-pub type RpowFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
-/// `__rpow__`: `other ** self`.
-pub static RPOW: Op<RpowFn> = Op::composite(&RPOW_INFO, f::rpow, rpow_adaptor);
-static RPOW_INFO: OpInfo = OpInfo {
-    name: "__rpow__",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.Tensor.__rpow__"],
-    composite: true,
-    boxed: rpow_boxed,
-    doc: "`other ** self`.",
-    grad: Differentiability::Composite,
-};
-fn rpow_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rpow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
-}
-fn rpow_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&RPOW_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
 }

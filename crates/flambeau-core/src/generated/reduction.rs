@@ -20,7 +20,7 @@ fn sum_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DT
 }
 /// Type of [`SUM`].
 pub type SumFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
-/// `sum.dim_IntList`: Sum of all elements, or over dimensions.
+/// `sum.dim_IntList`: Sum of all elements, or over dimensions; integers and bools give int64.
 pub static SUM: Op<SumFn> = Op::new(&SUM_INFO, &[(Key::Cpu, sum_cpu), (Key::Meta, sum_meta)], sum_adaptor);
 static SUM_INFO: OpInfo = OpInfo {
     name: "sum.dim_IntList",
@@ -37,7 +37,7 @@ static SUM_INFO: OpInfo = OpInfo {
     python: &["torch.sum", "torch.Tensor.sum"],
     composite: false,
     boxed: sum_boxed,
-    doc: "Sum of all elements, or over dimensions.",
+    doc: "Sum of all elements, or over dimensions; integers and bools give int64.",
     grad: Differentiability::Formula,
 };
 fn sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -77,7 +77,7 @@ fn sum_out_meta(
 }
 /// Type of [`SUM_OUT`].
 pub type SumOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
-/// `sum.dim_IntList_out`: Sum of all elements, or over dimensions.
+/// `sum.dim_IntList_out`: Sum of all elements, or over dimensions; integers and bools give int64.
 pub static SUM_OUT: Op<SumOutFn> =
     Op::new(&SUM_OUT_INFO, &[(Key::Cpu, sum_out_cpu), (Key::Meta, sum_out_meta)], sum_out_adaptor);
 static SUM_OUT_INFO: OpInfo = OpInfo {
@@ -96,7 +96,7 @@ static SUM_OUT_INFO: OpInfo = OpInfo {
     python: &["torch.sum"],
     composite: false,
     boxed: sum_out_boxed,
-    doc: "Sum of all elements, or over dimensions.",
+    doc: "Sum of all elements, or over dimensions; integers and bools give int64.",
     grad: Differentiability::Formula,
 };
 fn sum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -127,6 +127,1251 @@ fn sum_out_adaptor(
             (&*out).into_value(),
         ],
     )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn nansum_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let m0 = f::nansum_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.alloc()?;
+    f::nansum_cpu(self_, dim, keepdim, dtype, &o0)?;
+    Ok(o0)
+}
+fn nansum_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let m0 = f::nansum_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`NANSUM`].
+pub type NansumFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
+/// `nansum`: Sum of all elements but NaN, or over dimensions.
+pub static NANSUM: Op<NansumFn> =
+    Op::new(&NANSUM_INFO, &[(Key::Cpu, nansum_cpu), (Key::Meta, nansum_meta)], nansum_adaptor);
+static NANSUM_INFO: OpInfo = OpInfo {
+    name: "nansum",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nansum", "torch.Tensor.nansum"],
+    composite: false,
+    boxed: nansum_boxed,
+    doc: "Sum of all elements but NaN, or over dimensions.",
+    grad: Differentiability::Formula,
+};
+fn nansum_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::nansum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn nansum_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &NANSUM_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn nansum_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::nansum_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.out("nansum", out, &[self_])?;
+    f::nansum_cpu(self_, dim, keepdim, dtype, o0.tensor())?;
+    o0.finish()
+}
+fn nansum_out_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::nansum_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.out("nansum", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`NANSUM_OUT`].
+pub type NansumOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
+/// `nansum.out`: Sum of all elements but NaN, or over dimensions.
+pub static NANSUM_OUT: Op<NansumOutFn> = Op::new(
+    &NANSUM_OUT_INFO,
+    &[(Key::Cpu, nansum_out_cpu), (Key::Meta, nansum_out_meta)],
+    nansum_out_adaptor,
+);
+static NANSUM_OUT_INFO: OpInfo = OpInfo {
+    name: "nansum.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nansum"],
+    composite: false,
+    boxed: nansum_out_boxed,
+    doc: "Sum of all elements but NaN, or over dimensions.",
+    grad: Differentiability::Formula,
+};
+fn nansum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::nansum_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn nansum_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NANSUM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn prod_cpu(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    let m0 = f::prod_meta(self_, dtype)?;
+    let o0 = m0.alloc()?;
+    f::prod_cpu(self_, dtype, &o0)?;
+    Ok(o0)
+}
+fn prod_meta(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    let m0 = f::prod_meta(self_, dtype)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`PROD`].
+pub type ProdFn = fn(&Tensor, Option<DType>) -> Result<Tensor>;
+/// `prod`: Product of all elements.
+pub static PROD: Op<ProdFn> =
+    Op::new(&PROD_INFO, &[(Key::Cpu, prod_cpu), (Key::Meta, prod_meta)], prod_adaptor);
+static PROD_INFO: OpInfo = OpInfo {
+    name: "prod",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), kw("dtype", Ty::OptDType, D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.prod", "torch.Tensor.prod"],
+    composite: false,
+    boxed: prod_boxed,
+    doc: "Product of all elements.",
+    grad: Differentiability::Formula,
+};
+fn prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::prod(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn prod_adaptor(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    call_fallback(&PROD_INFO, vec![self_.into_value(), dtype.into_value()]).and_then(Results::from_values)
+}
+
+fn prod_out_cpu(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let m0 = f::prod_meta(self_, dtype)?;
+    let o0 = m0.out("prod", out, &[self_])?;
+    f::prod_cpu(self_, dtype, o0.tensor())?;
+    o0.finish()
+}
+fn prod_out_meta(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let m0 = f::prod_meta(self_, dtype)?;
+    let o0 = m0.out("prod", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`PROD_OUT`].
+pub type ProdOutFn = fn(&Tensor, Option<DType>, &mut Tensor) -> Result<()>;
+/// `prod.out`: Product of all elements.
+pub static PROD_OUT: Op<ProdOutFn> =
+    Op::new(&PROD_OUT_INFO, &[(Key::Cpu, prod_out_cpu), (Key::Meta, prod_out_meta)], prod_out_adaptor);
+static PROD_OUT_INFO: OpInfo = OpInfo {
+    name: "prod.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.prod"],
+    composite: false,
+    boxed: prod_out_boxed,
+    doc: "Product of all elements.",
+    grad: Differentiability::Formula,
+};
+fn prod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::prod_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn prod_out_adaptor(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&PROD_OUT_INFO, vec![self_.into_value(), dtype.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn prod_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let m0 = f::prod_dim_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.alloc()?;
+    f::prod_dim_cpu(self_, dim, keepdim, dtype, &o0)?;
+    Ok(o0)
+}
+fn prod_dim_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let m0 = f::prod_dim_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`PROD_DIM`].
+pub type ProdDimFn = fn(&Tensor, i64, bool, Option<DType>) -> Result<Tensor>;
+/// `prod.dim_int`: Product over a dimension.
+pub static PROD_DIM: Op<ProdDimFn> =
+    Op::new(&PROD_DIM_INFO, &[(Key::Cpu, prod_dim_cpu), (Key::Meta, prod_dim_meta)], prod_dim_adaptor);
+static PROD_DIM_INFO: OpInfo = OpInfo {
+    name: "prod.dim_int",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.prod", "torch.Tensor.prod"],
+    composite: false,
+    boxed: prod_dim_boxed,
+    doc: "Product over a dimension.",
+    grad: Differentiability::Formula,
+};
+fn prod_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::prod_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn prod_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    call_fallback(
+        &PROD_DIM_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn prod_dim_out_cpu(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::prod_dim_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.out("prod_dim", out, &[self_])?;
+    f::prod_dim_cpu(self_, dim, keepdim, dtype, o0.tensor())?;
+    o0.finish()
+}
+fn prod_dim_out_meta(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::prod_dim_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.out("prod_dim", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`PROD_DIM_OUT`].
+pub type ProdDimOutFn = fn(&Tensor, i64, bool, Option<DType>, &mut Tensor) -> Result<()>;
+/// `prod.dim_int_out`: Product over a dimension.
+pub static PROD_DIM_OUT: Op<ProdDimOutFn> = Op::new(
+    &PROD_DIM_OUT_INFO,
+    &[(Key::Cpu, prod_dim_out_cpu), (Key::Meta, prod_dim_out_meta)],
+    prod_dim_out_adaptor,
+);
+static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "prod.dim_int_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.prod"],
+    composite: false,
+    boxed: prod_dim_out_boxed,
+    doc: "Product over a dimension.",
+    grad: Differentiability::Formula,
+};
+fn prod_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::prod_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn prod_dim_out_adaptor(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &PROD_DIM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn mean_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let m0 = f::mean_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.alloc()?;
+    f::mean_cpu(self_, dim, keepdim, dtype, &o0)?;
+    Ok(o0)
+}
+fn mean_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    let m0 = f::mean_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`MEAN`].
+pub type MeanFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
+/// `mean.dim`: Mean of all elements, or over dimensions.
+pub static MEAN: Op<MeanFn> =
+    Op::new(&MEAN_INFO, &[(Key::Cpu, mean_cpu), (Key::Meta, mean_meta)], mean_adaptor);
+static MEAN_INFO: OpInfo = OpInfo {
+    name: "mean.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.mean", "torch.Tensor.mean"],
+    composite: false,
+    boxed: mean_boxed,
+    doc: "Mean of all elements, or over dimensions.",
+    grad: Differentiability::Formula,
+};
+fn mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn mean_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    call_fallback(
+        &MEAN_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn mean_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::mean_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.out("mean", out, &[self_])?;
+    f::mean_cpu(self_, dim, keepdim, dtype, o0.tensor())?;
+    o0.finish()
+}
+fn mean_out_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::mean_meta(self_, dim, keepdim, dtype)?;
+    let o0 = m0.out("mean", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`MEAN_OUT`].
+pub type MeanOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
+/// `mean.dim_out`: Mean of all elements, or over dimensions.
+pub static MEAN_OUT: Op<MeanOutFn> =
+    Op::new(&MEAN_OUT_INFO, &[(Key::Cpu, mean_out_cpu), (Key::Meta, mean_out_meta)], mean_out_adaptor);
+static MEAN_OUT_INFO: OpInfo = OpInfo {
+    name: "mean.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.mean"],
+    composite: false,
+    boxed: mean_out_boxed,
+    doc: "Mean of all elements, or over dimensions.",
+    grad: Differentiability::Formula,
+};
+fn mean_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::mean_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn mean_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &MEAN_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`NANMEAN`].
+pub type NanmeanFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
+/// `nanmean`: Mean of all elements but NaN, or over dimensions.
+pub static NANMEAN: Op<NanmeanFn> = Op::composite(&NANMEAN_INFO, f::nanmean, nanmean_adaptor);
+static NANMEAN_INFO: OpInfo = OpInfo {
+    name: "nanmean",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nanmean", "torch.Tensor.nanmean"],
+    composite: true,
+    boxed: nanmean_boxed,
+    doc: "Mean of all elements but NaN, or over dimensions.",
+    grad: Differentiability::Composite,
+};
+fn nanmean_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::nanmean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn nanmean_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &NANMEAN_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn nanmean_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::nanmean(self_, dim, keepdim, dtype)?;
+    out::copy_to_out("nanmean", out, &r)
+}
+/// Type of [`NANMEAN_OUT`].
+pub type NanmeanOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
+/// `nanmean.out`: Mean of all elements but NaN, or over dimensions.
+pub static NANMEAN_OUT: Op<NanmeanOutFn> =
+    Op::composite(&NANMEAN_OUT_INFO, nanmean_out_cpu, nanmean_out_adaptor);
+static NANMEAN_OUT_INFO: OpInfo = OpInfo {
+    name: "nanmean.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nanmean"],
+    composite: true,
+    boxed: nanmean_out_boxed,
+    doc: "Mean of all elements but NaN, or over dimensions.",
+    grad: Differentiability::Composite,
+};
+fn nanmean_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::nanmean_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn nanmean_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NANMEAN_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn var_cpu(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::var_meta(self_, dim, correction, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::var_cpu(self_, dim, correction, keepdim, &o0)?;
+    Ok(o0)
+}
+fn var_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let m0 = f::var_meta(self_, dim, correction, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`VAR`].
+pub type VarFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<Tensor>;
+/// `var.correction`: Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+pub static VAR: Op<VarFn> = Op::new(&VAR_INFO, &[(Key::Cpu, var_cpu), (Key::Meta, var_meta)], var_adaptor);
+static VAR_INFO: OpInfo = OpInfo {
+    name: "var.correction",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            kw("correction", Ty::OptScalar, D::None),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.var", "torch.Tensor.var"],
+    composite: false,
+    boxed: var_boxed,
+    doc: "Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).",
+    grad: Differentiability::Formula,
+};
+fn var_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::var(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn var_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    call_fallback(
+        &VAR_INFO,
+        vec![self_.into_value(), dim.into_value(), correction.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn var_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::var_meta(self_, dim, correction, keepdim)?;
+    let o0 = m0.out("var", out, &[self_])?;
+    f::var_cpu(self_, dim, correction, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn var_out_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::var_meta(self_, dim, correction, keepdim)?;
+    let o0 = m0.out("var", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`VAR_OUT`].
+pub type VarOutFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool, &mut Tensor) -> Result<()>;
+/// `var.correction_out`: Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+pub static VAR_OUT: Op<VarOutFn> =
+    Op::new(&VAR_OUT_INFO, &[(Key::Cpu, var_out_cpu), (Key::Meta, var_out_meta)], var_out_adaptor);
+static VAR_OUT_INFO: OpInfo = OpInfo {
+    name: "var.correction_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            kw("correction", Ty::OptScalar, D::None),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.var"],
+    composite: false,
+    boxed: var_out_boxed,
+    doc: "Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).",
+    grad: Differentiability::Formula,
+};
+fn var_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::var_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn var_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &VAR_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            correction.into_value(),
+            keepdim.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`VAR_UNBIASED`].
+pub type VarUnbiasedFn = fn(&Tensor, bool) -> Result<Tensor>;
+/// `var`: Variance of all elements; `unbiased` is correction 1, else 0.
+pub static VAR_UNBIASED: Op<VarUnbiasedFn> =
+    Op::composite(&VAR_UNBIASED_INFO, f::var_unbiased, var_unbiased_adaptor);
+static VAR_UNBIASED_INFO: OpInfo = OpInfo {
+    name: "var",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("unbiased", Ty::Bool, D::Bool(true))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.var", "torch.Tensor.var"],
+    composite: true,
+    boxed: var_unbiased_boxed,
+    doc: "Variance of all elements; `unbiased` is correction 1, else 0.",
+    grad: Differentiability::Composite,
+};
+fn var_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::var_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn var_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    call_fallback(&VAR_UNBIASED_INFO, vec![self_.into_value(), unbiased.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`VAR_DIM`].
+pub type VarDimFn = fn(&Tensor, Option<&[i64]>, bool, bool) -> Result<Tensor>;
+/// `var.dim`: Variance over dimensions; `unbiased` is correction 1, else 0.
+pub static VAR_DIM: Op<VarDimFn> = Op::composite(&VAR_DIM_INFO, f::var_dim, var_dim_adaptor);
+static VAR_DIM_INFO: OpInfo = OpInfo {
+    name: "var.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::Required),
+            a("unbiased", Ty::Bool, D::Bool(true)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.var", "torch.Tensor.var"],
+    composite: true,
+    boxed: var_dim_boxed,
+    doc: "Variance over dimensions; `unbiased` is correction 1, else 0.",
+    grad: Differentiability::Composite,
+};
+fn var_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::var_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn var_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    call_fallback(
+        &VAR_DIM_INFO,
+        vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`VAR_MEAN`].
+pub type VarMeanFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
+/// `var_mean.correction`: Variance and mean.
+pub static VAR_MEAN: Op<VarMeanFn> = Op::composite(&VAR_MEAN_INFO, f::var_mean, var_mean_adaptor);
+static VAR_MEAN_INFO: OpInfo = OpInfo {
+    name: "var_mean.correction",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            kw("correction", Ty::OptScalar, D::None),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.var_mean"],
+    composite: true,
+    boxed: var_mean_boxed,
+    doc: "Variance and mean.",
+    grad: Differentiability::Composite,
+};
+fn var_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::var_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn var_mean_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    call_fallback(
+        &VAR_MEAN_INFO,
+        vec![self_.into_value(), dim.into_value(), correction.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`VAR_MEAN_UNBIASED`].
+pub type VarMeanUnbiasedFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
+/// `var_mean`: Variance and mean of all elements.
+pub static VAR_MEAN_UNBIASED: Op<VarMeanUnbiasedFn> =
+    Op::composite(&VAR_MEAN_UNBIASED_INFO, f::var_mean_unbiased, var_mean_unbiased_adaptor);
+static VAR_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
+    name: "var_mean",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("unbiased", Ty::Bool, D::Bool(true))],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.var_mean"],
+    composite: true,
+    boxed: var_mean_unbiased_boxed,
+    doc: "Variance and mean of all elements.",
+    grad: Differentiability::Composite,
+};
+fn var_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::var_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn var_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    call_fallback(&VAR_MEAN_UNBIASED_INFO, vec![self_.into_value(), unbiased.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`VAR_MEAN_DIM`].
+pub type VarMeanDimFn = fn(&Tensor, Option<&[i64]>, bool, bool) -> Result<(Tensor, Tensor)>;
+/// `var_mean.dim`: Variance and mean over dimensions.
+pub static VAR_MEAN_DIM: Op<VarMeanDimFn> =
+    Op::composite(&VAR_MEAN_DIM_INFO, f::var_mean_dim, var_mean_dim_adaptor);
+static VAR_MEAN_DIM_INFO: OpInfo = OpInfo {
+    name: "var_mean.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::Required),
+            a("unbiased", Ty::Bool, D::Bool(true)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.var_mean"],
+    composite: true,
+    boxed: var_mean_dim_boxed,
+    doc: "Variance and mean over dimensions.",
+    grad: Differentiability::Composite,
+};
+fn var_mean_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::var_mean_dim(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+    )?
+    .into_values())
+}
+fn var_mean_dim_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    call_fallback(
+        &VAR_MEAN_DIM_INFO,
+        vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn std_cpu(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::std_meta(self_, dim, correction, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::std_cpu(self_, dim, correction, keepdim, &o0)?;
+    Ok(o0)
+}
+fn std_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let m0 = f::std_meta(self_, dim, correction, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`STD`].
+pub type StdFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<Tensor>;
+/// `std.correction`: Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+pub static STD: Op<StdFn> = Op::new(&STD_INFO, &[(Key::Cpu, std_cpu), (Key::Meta, std_meta)], std_adaptor);
+static STD_INFO: OpInfo = OpInfo {
+    name: "std.correction",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            kw("correction", Ty::OptScalar, D::None),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.std", "torch.Tensor.std"],
+    composite: false,
+    boxed: std_boxed,
+    doc: "Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).",
+    grad: Differentiability::Formula,
+};
+fn std_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::std(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn std_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    call_fallback(
+        &STD_INFO,
+        vec![self_.into_value(), dim.into_value(), correction.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn std_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::std_meta(self_, dim, correction, keepdim)?;
+    let o0 = m0.out("std", out, &[self_])?;
+    f::std_cpu(self_, dim, correction, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn std_out_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::std_meta(self_, dim, correction, keepdim)?;
+    let o0 = m0.out("std", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`STD_OUT`].
+pub type StdOutFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool, &mut Tensor) -> Result<()>;
+/// `std.correction_out`: Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+pub static STD_OUT: Op<StdOutFn> =
+    Op::new(&STD_OUT_INFO, &[(Key::Cpu, std_out_cpu), (Key::Meta, std_out_meta)], std_out_adaptor);
+static STD_OUT_INFO: OpInfo = OpInfo {
+    name: "std.correction_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            kw("correction", Ty::OptScalar, D::None),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.std"],
+    composite: false,
+    boxed: std_out_boxed,
+    doc: "Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).",
+    grad: Differentiability::Formula,
+};
+fn std_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::std_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn std_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &STD_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            correction.into_value(),
+            keepdim.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`STD_UNBIASED`].
+pub type StdUnbiasedFn = fn(&Tensor, bool) -> Result<Tensor>;
+/// `std`: Standard deviation of all elements; `unbiased` is correction 1, else 0.
+pub static STD_UNBIASED: Op<StdUnbiasedFn> =
+    Op::composite(&STD_UNBIASED_INFO, f::std_unbiased, std_unbiased_adaptor);
+static STD_UNBIASED_INFO: OpInfo = OpInfo {
+    name: "std",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("unbiased", Ty::Bool, D::Bool(true))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.std", "torch.Tensor.std"],
+    composite: true,
+    boxed: std_unbiased_boxed,
+    doc: "Standard deviation of all elements; `unbiased` is correction 1, else 0.",
+    grad: Differentiability::Composite,
+};
+fn std_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::std_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn std_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    call_fallback(&STD_UNBIASED_INFO, vec![self_.into_value(), unbiased.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`STD_DIM`].
+pub type StdDimFn = fn(&Tensor, Option<&[i64]>, bool, bool) -> Result<Tensor>;
+/// `std.dim`: Standard deviation over dimensions; `unbiased` is correction 1, else 0.
+pub static STD_DIM: Op<StdDimFn> = Op::composite(&STD_DIM_INFO, f::std_dim, std_dim_adaptor);
+static STD_DIM_INFO: OpInfo = OpInfo {
+    name: "std.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::Required),
+            a("unbiased", Ty::Bool, D::Bool(true)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.std", "torch.Tensor.std"],
+    composite: true,
+    boxed: std_dim_boxed,
+    doc: "Standard deviation over dimensions; `unbiased` is correction 1, else 0.",
+    grad: Differentiability::Composite,
+};
+fn std_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::std_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn std_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    call_fallback(
+        &STD_DIM_INFO,
+        vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`STD_MEAN`].
+pub type StdMeanFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
+/// `std_mean.correction`: Standard deviation and mean.
+pub static STD_MEAN: Op<StdMeanFn> = Op::composite(&STD_MEAN_INFO, f::std_mean, std_mean_adaptor);
+static STD_MEAN_INFO: OpInfo = OpInfo {
+    name: "std_mean.correction",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::None),
+            kw("correction", Ty::OptScalar, D::None),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.std_mean"],
+    composite: true,
+    boxed: std_mean_boxed,
+    doc: "Standard deviation and mean.",
+    grad: Differentiability::Composite,
+};
+fn std_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::std_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values())
+}
+fn std_mean_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    call_fallback(
+        &STD_MEAN_INFO,
+        vec![self_.into_value(), dim.into_value(), correction.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`STD_MEAN_UNBIASED`].
+pub type StdMeanUnbiasedFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
+/// `std_mean`: Standard deviation and mean of all elements.
+pub static STD_MEAN_UNBIASED: Op<StdMeanUnbiasedFn> =
+    Op::composite(&STD_MEAN_UNBIASED_INFO, f::std_mean_unbiased, std_mean_unbiased_adaptor);
+static STD_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
+    name: "std_mean",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("unbiased", Ty::Bool, D::Bool(true))],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.std_mean"],
+    composite: true,
+    boxed: std_mean_unbiased_boxed,
+    doc: "Standard deviation and mean of all elements.",
+    grad: Differentiability::Composite,
+};
+fn std_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::std_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn std_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    call_fallback(&STD_MEAN_UNBIASED_INFO, vec![self_.into_value(), unbiased.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`STD_MEAN_DIM`].
+pub type StdMeanDimFn = fn(&Tensor, Option<&[i64]>, bool, bool) -> Result<(Tensor, Tensor)>;
+/// `std_mean.dim`: Standard deviation and mean over dimensions.
+pub static STD_MEAN_DIM: Op<StdMeanDimFn> =
+    Op::composite(&STD_MEAN_DIM_INFO, f::std_mean_dim, std_mean_dim_adaptor);
+static STD_MEAN_DIM_INFO: OpInfo = OpInfo {
+    name: "std_mean.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::Required),
+            a("unbiased", Ty::Bool, D::Bool(true)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch.std_mean"],
+    composite: true,
+    boxed: std_mean_dim_boxed,
+    doc: "Standard deviation and mean over dimensions.",
+    grad: Differentiability::Composite,
+};
+fn std_mean_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::std_mean_dim(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+    )?
+    .into_values())
+}
+fn std_mean_dim_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    call_fallback(
+        &STD_MEAN_DIM_INFO,
+        vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn max_cpu(self_: &Tensor) -> Result<Tensor> {
+    let m0 = f::max_meta(self_)?;
+    let o0 = m0.alloc()?;
+    f::max_cpu(self_, &o0)?;
+    Ok(o0)
+}
+fn max_meta(self_: &Tensor) -> Result<Tensor> {
+    let m0 = f::max_meta(self_)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`MAX`].
+pub type MaxFn = fn(&Tensor) -> Result<Tensor>;
+/// `max`: Largest element; NaN wins.
+pub static MAX: Op<MaxFn> = Op::new(&MAX_INFO, &[(Key::Cpu, max_cpu), (Key::Meta, max_meta)], max_adaptor);
+static MAX_INFO: OpInfo = OpInfo {
+    name: "max",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.max", "torch.Tensor.max"],
+    composite: false,
+    boxed: max_boxed,
+    doc: "Largest element; NaN wins.",
+    grad: Differentiability::Formula,
+};
+fn max_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::max(tensor_arg(a, 0)?)?.into_values())
+}
+fn max_adaptor(self_: &Tensor) -> Result<Tensor> {
+    call_fallback(&MAX_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+}
+
+fn max_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let m0 = f::max_meta(self_)?;
+    let o0 = m0.out("max", out, &[self_])?;
+    f::max_cpu(self_, o0.tensor())?;
+    o0.finish()
+}
+fn max_out_meta(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let m0 = f::max_meta(self_)?;
+    let o0 = m0.out("max", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`MAX_OUT`].
+pub type MaxOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
+/// `max.out`: Largest element; NaN wins.
+pub static MAX_OUT: Op<MaxOutFn> =
+    Op::new(&MAX_OUT_INFO, &[(Key::Cpu, max_out_cpu), (Key::Meta, max_out_meta)], max_out_adaptor);
+static MAX_OUT_INFO: OpInfo = OpInfo {
+    name: "max.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.max"],
+    composite: false,
+    boxed: max_out_boxed,
+    doc: "Largest element; NaN wins.",
+    grad: Differentiability::Formula,
+};
+fn max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 1)?;
+    ops::max_out(tensor_arg(a, 0)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn max_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&MAX_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -256,6 +1501,160 @@ fn max_dim_out_adaptor(
     Ok(())
 }
 
+/// Type of [`MAX_OTHER`].
+pub type MaxOtherFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `max.other`: Largest of two elements: the same as `maximum`.
+pub static MAX_OTHER: Op<MaxOtherFn> = Op::composite(&MAX_OTHER_INFO, f::max_other, max_other_adaptor);
+static MAX_OTHER_INFO: OpInfo = OpInfo {
+    name: "max.other",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.max", "torch.Tensor.max"],
+    composite: true,
+    boxed: max_other_boxed,
+    doc: "Largest of two elements: the same as `maximum`.",
+    grad: Differentiability::Composite,
+};
+fn max_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&MAX_OTHER_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn max_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let r = f::max_other(self_, other)?;
+    out::copy_to_out("max_other", out, &r)
+}
+/// Type of [`MAX_OTHER_OUT`].
+pub type MaxOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `max.other_out`: Largest of two elements: the same as `maximum`.
+pub static MAX_OTHER_OUT: Op<MaxOtherOutFn> =
+    Op::composite(&MAX_OTHER_OUT_INFO, max_other_out_cpu, max_other_out_adaptor);
+static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
+    name: "max.other_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.max"],
+    composite: true,
+    boxed: max_other_out_boxed,
+    doc: "Largest of two elements: the same as `maximum`.",
+    grad: Differentiability::Composite,
+};
+fn max_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::max_other_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn max_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &MAX_OTHER_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn amax_cpu(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let m0 = f::amax_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::amax_cpu(self_, dim, keepdim, &o0)?;
+    Ok(o0)
+}
+fn amax_meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let m0 = f::amax_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`AMAX`].
+pub type AmaxFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
+/// `amax`: Largest elements over dimensions; the gradient is shared among equal ones.
+pub static AMAX: Op<AmaxFn> =
+    Op::new(&AMAX_INFO, &[(Key::Cpu, amax_cpu), (Key::Meta, amax_meta)], amax_adaptor);
+static AMAX_INFO: OpInfo = OpInfo {
+    name: "amax",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::IntList(&[])),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.amax", "torch.Tensor.amax"],
+    composite: false,
+    boxed: amax_boxed,
+    doc: "Largest elements over dimensions; the gradient is shared among equal ones.",
+    grad: Differentiability::Formula,
+};
+fn amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::amax(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn amax_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    call_fallback(&AMAX_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn amax_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::amax_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("amax", out, &[self_])?;
+    f::amax_cpu(self_, dim, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn amax_out_meta(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::amax_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("amax", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`AMAX_OUT`].
+pub type AmaxOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
+/// `amax.out`: Largest elements over dimensions; the gradient is shared among equal ones.
+pub static AMAX_OUT: Op<AmaxOutFn> =
+    Op::new(&AMAX_OUT_INFO, &[(Key::Cpu, amax_out_cpu), (Key::Meta, amax_out_meta)], amax_out_adaptor);
+static AMAX_OUT_INFO: OpInfo = OpInfo {
+    name: "amax.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::IntList(&[])),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.amax"],
+    composite: false,
+    boxed: amax_out_boxed,
+    doc: "Largest elements over dimensions; the gradient is shared among equal ones.",
+    grad: Differentiability::Formula,
+};
+fn amax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::amax_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn amax_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &AMAX_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 fn argmax_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let m0 = f::argmax_meta(self_, dim, keepdim)?;
     let o0 = m0.alloc()?;
@@ -343,6 +1742,2554 @@ fn argmax_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut
     let v = call_fallback(
         &ARGMAX_OUT_INFO,
         vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn min_cpu(self_: &Tensor) -> Result<Tensor> {
+    let m0 = f::min_meta(self_)?;
+    let o0 = m0.alloc()?;
+    f::min_cpu(self_, &o0)?;
+    Ok(o0)
+}
+fn min_meta(self_: &Tensor) -> Result<Tensor> {
+    let m0 = f::min_meta(self_)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`MIN`].
+pub type MinFn = fn(&Tensor) -> Result<Tensor>;
+/// `min`: Smallest element; NaN wins.
+pub static MIN: Op<MinFn> = Op::new(&MIN_INFO, &[(Key::Cpu, min_cpu), (Key::Meta, min_meta)], min_adaptor);
+static MIN_INFO: OpInfo = OpInfo {
+    name: "min",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.min", "torch.Tensor.min"],
+    composite: false,
+    boxed: min_boxed,
+    doc: "Smallest element; NaN wins.",
+    grad: Differentiability::Formula,
+};
+fn min_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::min(tensor_arg(a, 0)?)?.into_values())
+}
+fn min_adaptor(self_: &Tensor) -> Result<Tensor> {
+    call_fallback(&MIN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+}
+
+fn min_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let m0 = f::min_meta(self_)?;
+    let o0 = m0.out("min", out, &[self_])?;
+    f::min_cpu(self_, o0.tensor())?;
+    o0.finish()
+}
+fn min_out_meta(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let m0 = f::min_meta(self_)?;
+    let o0 = m0.out("min", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`MIN_OUT`].
+pub type MinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
+/// `min.out`: Smallest element; NaN wins.
+pub static MIN_OUT: Op<MinOutFn> =
+    Op::new(&MIN_OUT_INFO, &[(Key::Cpu, min_out_cpu), (Key::Meta, min_out_meta)], min_out_adaptor);
+static MIN_OUT_INFO: OpInfo = OpInfo {
+    name: "min.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.min"],
+    composite: false,
+    boxed: min_out_boxed,
+    doc: "Smallest element; NaN wins.",
+    grad: Differentiability::Formula,
+};
+fn min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 1)?;
+    ops::min_out(tensor_arg(a, 0)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn min_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&MIN_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn min_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    f::min_dim_cpu(self_, dim, keepdim, &o0, &o1)?;
+    Ok((o0, o1))
+}
+fn min_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    Ok((o0, o1))
+}
+/// Type of [`MIN_DIM`].
+pub type MinDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
+/// `min.dim`: Smallest elements over a dimension, and where they are.
+pub static MIN_DIM: Op<MinDimFn> =
+    Op::new(&MIN_DIM_INFO, &[(Key::Cpu, min_dim_cpu), (Key::Meta, min_dim_meta)], min_dim_adaptor);
+static MIN_DIM_INFO: OpInfo = OpInfo {
+    name: "min.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.min", "torch.Tensor.min"],
+    composite: false,
+    boxed: min_dim_boxed,
+    doc: "Smallest elements over a dimension, and where they are.",
+    grad: Differentiability::Formula,
+};
+fn min_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::min_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn min_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    call_fallback(&MIN_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn min_dim_out_cpu(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("min_dim", out0, &[self_])?;
+    let o1 = m1.out("min_dim", out1, &[self_])?;
+    f::min_dim_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
+    o0.finish()?;
+    o1.finish()
+}
+fn min_dim_out_meta(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("min_dim", out0, &[self_])?;
+    let o1 = m1.out("min_dim", out1, &[self_])?;
+    o0.finish()?;
+    o1.finish()
+}
+/// Type of [`MIN_DIM_OUT`].
+pub type MinDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
+/// `min.dim_out`: Smallest elements over a dimension, and where they are.
+pub static MIN_DIM_OUT: Op<MinDimOutFn> = Op::new(
+    &MIN_DIM_OUT_INFO,
+    &[(Key::Cpu, min_dim_out_cpu), (Key::Meta, min_dim_out_meta)],
+    min_dim_out_adaptor,
+);
+static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "min.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("values", Ty::Tensor, D::Required)),
+            mu(kw("indices", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.min"],
+    composite: false,
+    boxed: min_dim_out_boxed,
+    doc: "Smallest elements over a dimension, and where they are.",
+    grad: Differentiability::Formula,
+};
+fn min_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 3)?;
+    let mut out1 = arg::<Tensor>(a, 4)?;
+    ops::min_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
+    Ok(vec![out0.into_value(), out1.into_value()])
+}
+fn min_dim_out_adaptor(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &MIN_DIM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    Ok(())
+}
+
+/// Type of [`MIN_OTHER`].
+pub type MinOtherFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `min.other`: Smallest of two elements: the same as `minimum`.
+pub static MIN_OTHER: Op<MinOtherFn> = Op::composite(&MIN_OTHER_INFO, f::min_other, min_other_adaptor);
+static MIN_OTHER_INFO: OpInfo = OpInfo {
+    name: "min.other",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.min", "torch.Tensor.min"],
+    composite: true,
+    boxed: min_other_boxed,
+    doc: "Smallest of two elements: the same as `minimum`.",
+    grad: Differentiability::Composite,
+};
+fn min_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&MIN_OTHER_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn min_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let r = f::min_other(self_, other)?;
+    out::copy_to_out("min_other", out, &r)
+}
+/// Type of [`MIN_OTHER_OUT`].
+pub type MinOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `min.other_out`: Smallest of two elements: the same as `minimum`.
+pub static MIN_OTHER_OUT: Op<MinOtherOutFn> =
+    Op::composite(&MIN_OTHER_OUT_INFO, min_other_out_cpu, min_other_out_adaptor);
+static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
+    name: "min.other_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.min"],
+    composite: true,
+    boxed: min_other_out_boxed,
+    doc: "Smallest of two elements: the same as `minimum`.",
+    grad: Differentiability::Composite,
+};
+fn min_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::min_other_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn min_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &MIN_OTHER_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn amin_cpu(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let m0 = f::amin_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::amin_cpu(self_, dim, keepdim, &o0)?;
+    Ok(o0)
+}
+fn amin_meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let m0 = f::amin_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`AMIN`].
+pub type AminFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
+/// `amin`: Smallest elements over dimensions; the gradient is shared among equal ones.
+pub static AMIN: Op<AminFn> =
+    Op::new(&AMIN_INFO, &[(Key::Cpu, amin_cpu), (Key::Meta, amin_meta)], amin_adaptor);
+static AMIN_INFO: OpInfo = OpInfo {
+    name: "amin",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::IntList(&[])),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.amin", "torch.Tensor.amin"],
+    composite: false,
+    boxed: amin_boxed,
+    doc: "Smallest elements over dimensions; the gradient is shared among equal ones.",
+    grad: Differentiability::Formula,
+};
+fn amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::amin(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn amin_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    call_fallback(&AMIN_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn amin_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::amin_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("amin", out, &[self_])?;
+    f::amin_cpu(self_, dim, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn amin_out_meta(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::amin_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("amin", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`AMIN_OUT`].
+pub type AminOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
+/// `amin.out`: Smallest elements over dimensions; the gradient is shared among equal ones.
+pub static AMIN_OUT: Op<AminOutFn> =
+    Op::new(&AMIN_OUT_INFO, &[(Key::Cpu, amin_out_cpu), (Key::Meta, amin_out_meta)], amin_out_adaptor);
+static AMIN_OUT_INFO: OpInfo = OpInfo {
+    name: "amin.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::IntList(&[])),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.amin"],
+    composite: false,
+    boxed: amin_out_boxed,
+    doc: "Smallest elements over dimensions; the gradient is shared among equal ones.",
+    grad: Differentiability::Formula,
+};
+fn amin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::amin_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn amin_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &AMIN_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn argmin_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::argmin_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::argmin_cpu(self_, dim, keepdim, &o0)?;
+    Ok(o0)
+}
+fn argmin_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::argmin_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`ARGMIN`].
+pub type ArgminFn = fn(&Tensor, Option<i64>, bool) -> Result<Tensor>;
+/// `argmin`: Index of the smallest element, in the flattened input or over a dimension.
+pub static ARGMIN: Op<ArgminFn> =
+    Op::new(&ARGMIN_INFO, &[(Key::Cpu, argmin_cpu), (Key::Meta, argmin_meta)], argmin_adaptor);
+static ARGMIN_INFO: OpInfo = OpInfo {
+    name: "argmin",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.argmin", "torch.Tensor.argmin"],
+    composite: false,
+    boxed: argmin_boxed,
+    doc: "Index of the smallest element, in the flattened input or over a dimension.",
+    grad: Differentiability::None,
+};
+fn argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::argmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn argmin_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    call_fallback(&ARGMIN_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn argmin_out_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::argmin_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("argmin", out, &[self_])?;
+    f::argmin_cpu(self_, dim, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn argmin_out_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::argmin_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("argmin", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`ARGMIN_OUT`].
+pub type ArgminOutFn = fn(&Tensor, Option<i64>, bool, &mut Tensor) -> Result<()>;
+/// `argmin.out`: Index of the smallest element, in the flattened input or over a dimension.
+pub static ARGMIN_OUT: Op<ArgminOutFn> = Op::new(
+    &ARGMIN_OUT_INFO,
+    &[(Key::Cpu, argmin_out_cpu), (Key::Meta, argmin_out_meta)],
+    argmin_out_adaptor,
+);
+static ARGMIN_OUT_INFO: OpInfo = OpInfo {
+    name: "argmin.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.argmin"],
+    composite: false,
+    boxed: argmin_out_boxed,
+    doc: "Index of the smallest element, in the flattened input or over a dimension.",
+    grad: Differentiability::None,
+};
+fn argmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::argmin_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn argmin_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &ARGMIN_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn aminmax_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    f::aminmax_cpu(self_, dim, keepdim, &o0, &o1)?;
+    Ok((o0, o1))
+}
+fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    Ok((o0, o1))
+}
+/// Type of [`AMINMAX`].
+pub type AminmaxFn = fn(&Tensor, Option<i64>, bool) -> Result<(Tensor, Tensor)>;
+/// `aminmax`: Smallest and largest elements.
+pub static AMINMAX: Op<AminmaxFn> =
+    Op::new(&AMINMAX_INFO, &[(Key::Cpu, aminmax_cpu), (Key::Meta, aminmax_meta)], aminmax_adaptor);
+static AMINMAX_INFO: OpInfo = OpInfo {
+    name: "aminmax",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            kw("dim", Ty::OptInt, D::None),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("min", Ty::Tensor), ("max", Ty::Tensor)],
+    },
+    python: &["torch.aminmax", "torch.Tensor.aminmax"],
+    composite: false,
+    boxed: aminmax_boxed,
+    doc: "Smallest and largest elements.",
+    grad: Differentiability::Formula,
+};
+fn aminmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::aminmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn aminmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    call_fallback(&AMINMAX_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn aminmax_out_cpu(
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("aminmax", out0, &[self_])?;
+    let o1 = m1.out("aminmax", out1, &[self_])?;
+    f::aminmax_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
+    o0.finish()?;
+    o1.finish()
+}
+fn aminmax_out_meta(
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::aminmax_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("aminmax", out0, &[self_])?;
+    let o1 = m1.out("aminmax", out1, &[self_])?;
+    o0.finish()?;
+    o1.finish()
+}
+/// Type of [`AMINMAX_OUT`].
+pub type AminmaxOutFn = fn(&Tensor, Option<i64>, bool, &mut Tensor, &mut Tensor) -> Result<()>;
+/// `aminmax.out`: Smallest and largest elements.
+pub static AMINMAX_OUT: Op<AminmaxOutFn> = Op::new(
+    &AMINMAX_OUT_INFO,
+    &[(Key::Cpu, aminmax_out_cpu), (Key::Meta, aminmax_out_meta)],
+    aminmax_out_adaptor,
+);
+static AMINMAX_OUT_INFO: OpInfo = OpInfo {
+    name: "aminmax.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            kw("dim", Ty::OptInt, D::None),
+            kw("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("min", Ty::Tensor, D::Required)),
+            mu(kw("max", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("min", Ty::Tensor), ("max", Ty::Tensor)],
+    },
+    python: &["torch.aminmax"],
+    composite: false,
+    boxed: aminmax_out_boxed,
+    doc: "Smallest and largest elements.",
+    grad: Differentiability::Formula,
+};
+fn aminmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 3)?;
+    let mut out1 = arg::<Tensor>(a, 4)?;
+    ops::aminmax_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
+    Ok(vec![out0.into_value(), out1.into_value()])
+}
+fn aminmax_out_adaptor(
+    self_: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &AMINMAX_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    Ok(())
+}
+
+fn all_cpu(self_: &Tensor) -> Result<Tensor> {
+    let m0 = f::all_meta(self_)?;
+    let o0 = m0.alloc()?;
+    f::all_cpu(self_, &o0)?;
+    Ok(o0)
+}
+fn all_meta(self_: &Tensor) -> Result<Tensor> {
+    let m0 = f::all_meta(self_)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`ALL`].
+pub type AllFn = fn(&Tensor) -> Result<Tensor>;
+/// `all`: Whether all elements are true.
+pub static ALL: Op<AllFn> = Op::new(&ALL_INFO, &[(Key::Cpu, all_cpu), (Key::Meta, all_meta)], all_adaptor);
+static ALL_INFO: OpInfo = OpInfo {
+    name: "all",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.all", "torch.Tensor.all"],
+    composite: false,
+    boxed: all_boxed,
+    doc: "Whether all elements are true.",
+    grad: Differentiability::None,
+};
+fn all_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::all(tensor_arg(a, 0)?)?.into_values())
+}
+fn all_adaptor(self_: &Tensor) -> Result<Tensor> {
+    call_fallback(&ALL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+}
+
+fn all_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let m0 = f::all_meta(self_)?;
+    let o0 = m0.out("all", out, &[self_])?;
+    f::all_cpu(self_, o0.tensor())?;
+    o0.finish()
+}
+fn all_out_meta(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let m0 = f::all_meta(self_)?;
+    let o0 = m0.out("all", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`ALL_OUT`].
+pub type AllOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
+/// `all.out`: Whether all elements are true.
+pub static ALL_OUT: Op<AllOutFn> =
+    Op::new(&ALL_OUT_INFO, &[(Key::Cpu, all_out_cpu), (Key::Meta, all_out_meta)], all_out_adaptor);
+static ALL_OUT_INFO: OpInfo = OpInfo {
+    name: "all.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.all"],
+    composite: false,
+    boxed: all_out_boxed,
+    doc: "Whether all elements are true.",
+    grad: Differentiability::None,
+};
+fn all_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 1)?;
+    ops::all_out(tensor_arg(a, 0)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn all_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&ALL_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn all_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::all_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::all_dim_cpu(self_, dim, keepdim, &o0)?;
+    Ok(o0)
+}
+fn all_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::all_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`ALL_DIM`].
+pub type AllDimFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
+/// `all.dim`: Whether all elements are true, over a dimension.
+pub static ALL_DIM: Op<AllDimFn> =
+    Op::new(&ALL_DIM_INFO, &[(Key::Cpu, all_dim_cpu), (Key::Meta, all_dim_meta)], all_dim_adaptor);
+static ALL_DIM_INFO: OpInfo = OpInfo {
+    name: "all.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.all", "torch.Tensor.all"],
+    composite: false,
+    boxed: all_dim_boxed,
+    doc: "Whether all elements are true, over a dimension.",
+    grad: Differentiability::None,
+};
+fn all_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::all_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn all_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    call_fallback(&ALL_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn all_dim_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::all_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("all_dim", out, &[self_])?;
+    f::all_dim_cpu(self_, dim, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn all_dim_out_meta(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::all_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("all_dim", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`ALL_DIM_OUT`].
+pub type AllDimOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>;
+/// `all.dim_out`: Whether all elements are true, over a dimension.
+pub static ALL_DIM_OUT: Op<AllDimOutFn> = Op::new(
+    &ALL_DIM_OUT_INFO,
+    &[(Key::Cpu, all_dim_out_cpu), (Key::Meta, all_dim_out_meta)],
+    all_dim_out_adaptor,
+);
+static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "all.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.all"],
+    composite: false,
+    boxed: all_dim_out_boxed,
+    doc: "Whether all elements are true, over a dimension.",
+    grad: Differentiability::None,
+};
+fn all_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::all_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn all_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &ALL_DIM_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn all_dims_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::all_dims_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::all_dims_cpu(self_, dim, keepdim, &o0)?;
+    Ok(o0)
+}
+fn all_dims_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::all_dims_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`ALL_DIMS`].
+pub type AllDimsFn = fn(&Tensor, Option<&[i64]>, bool) -> Result<Tensor>;
+/// `all.dims`: Whether all elements are true, over dimensions.
+pub static ALL_DIMS: Op<AllDimsFn> =
+    Op::new(&ALL_DIMS_INFO, &[(Key::Cpu, all_dims_cpu), (Key::Meta, all_dims_meta)], all_dims_adaptor);
+static ALL_DIMS_INFO: OpInfo = OpInfo {
+    name: "all.dims",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(0), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.all", "torch.Tensor.all"],
+    composite: false,
+    boxed: all_dims_boxed,
+    doc: "Whether all elements are true, over dimensions.",
+    grad: Differentiability::None,
+};
+fn all_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::all_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values())
+}
+fn all_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    call_fallback(&ALL_DIMS_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn all_dims_out_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::all_dims_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("all_dims", out, &[self_])?;
+    f::all_dims_cpu(self_, dim, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn all_dims_out_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::all_dims_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("all_dims", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`ALL_DIMS_OUT`].
+pub type AllDimsOutFn = fn(&Tensor, Option<&[i64]>, bool, &mut Tensor) -> Result<()>;
+/// `all.dims_out`: Whether all elements are true, over dimensions.
+pub static ALL_DIMS_OUT: Op<AllDimsOutFn> = Op::new(
+    &ALL_DIMS_OUT_INFO,
+    &[(Key::Cpu, all_dims_out_cpu), (Key::Meta, all_dims_out_meta)],
+    all_dims_out_adaptor,
+);
+static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
+    name: "all.dims_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(0), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.all"],
+    composite: false,
+    boxed: all_dims_out_boxed,
+    doc: "Whether all elements are true, over dimensions.",
+    grad: Differentiability::None,
+};
+fn all_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::all_dims_out(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn all_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &ALL_DIMS_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn any_cpu(self_: &Tensor) -> Result<Tensor> {
+    let m0 = f::any_meta(self_)?;
+    let o0 = m0.alloc()?;
+    f::any_cpu(self_, &o0)?;
+    Ok(o0)
+}
+fn any_meta(self_: &Tensor) -> Result<Tensor> {
+    let m0 = f::any_meta(self_)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`ANY`].
+pub type AnyFn = fn(&Tensor) -> Result<Tensor>;
+/// `any`: Whether any elements are true.
+pub static ANY: Op<AnyFn> = Op::new(&ANY_INFO, &[(Key::Cpu, any_cpu), (Key::Meta, any_meta)], any_adaptor);
+static ANY_INFO: OpInfo = OpInfo {
+    name: "any",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.any", "torch.Tensor.any"],
+    composite: false,
+    boxed: any_boxed,
+    doc: "Whether any elements are true.",
+    grad: Differentiability::None,
+};
+fn any_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::any(tensor_arg(a, 0)?)?.into_values())
+}
+fn any_adaptor(self_: &Tensor) -> Result<Tensor> {
+    call_fallback(&ANY_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+}
+
+fn any_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let m0 = f::any_meta(self_)?;
+    let o0 = m0.out("any", out, &[self_])?;
+    f::any_cpu(self_, o0.tensor())?;
+    o0.finish()
+}
+fn any_out_meta(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let m0 = f::any_meta(self_)?;
+    let o0 = m0.out("any", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`ANY_OUT`].
+pub type AnyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
+/// `any.out`: Whether any elements are true.
+pub static ANY_OUT: Op<AnyOutFn> =
+    Op::new(&ANY_OUT_INFO, &[(Key::Cpu, any_out_cpu), (Key::Meta, any_out_meta)], any_out_adaptor);
+static ANY_OUT_INFO: OpInfo = OpInfo {
+    name: "any.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), mu(kw("out", Ty::Tensor, D::Required))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.any"],
+    composite: false,
+    boxed: any_out_boxed,
+    doc: "Whether any elements are true.",
+    grad: Differentiability::None,
+};
+fn any_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 1)?;
+    ops::any_out(tensor_arg(a, 0)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn any_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&ANY_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn any_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::any_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::any_dim_cpu(self_, dim, keepdim, &o0)?;
+    Ok(o0)
+}
+fn any_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::any_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`ANY_DIM`].
+pub type AnyDimFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
+/// `any.dim`: Whether any elements are true, over a dimension.
+pub static ANY_DIM: Op<AnyDimFn> =
+    Op::new(&ANY_DIM_INFO, &[(Key::Cpu, any_dim_cpu), (Key::Meta, any_dim_meta)], any_dim_adaptor);
+static ANY_DIM_INFO: OpInfo = OpInfo {
+    name: "any.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.any", "torch.Tensor.any"],
+    composite: false,
+    boxed: any_dim_boxed,
+    doc: "Whether any elements are true, over a dimension.",
+    grad: Differentiability::None,
+};
+fn any_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::any_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn any_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    call_fallback(&ANY_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn any_dim_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::any_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("any_dim", out, &[self_])?;
+    f::any_dim_cpu(self_, dim, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn any_dim_out_meta(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::any_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("any_dim", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`ANY_DIM_OUT`].
+pub type AnyDimOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>;
+/// `any.dim_out`: Whether any elements are true, over a dimension.
+pub static ANY_DIM_OUT: Op<AnyDimOutFn> = Op::new(
+    &ANY_DIM_OUT_INFO,
+    &[(Key::Cpu, any_dim_out_cpu), (Key::Meta, any_dim_out_meta)],
+    any_dim_out_adaptor,
+);
+static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "any.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.any"],
+    composite: false,
+    boxed: any_dim_out_boxed,
+    doc: "Whether any elements are true, over a dimension.",
+    grad: Differentiability::None,
+};
+fn any_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::any_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn any_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &ANY_DIM_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn any_dims_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::any_dims_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::any_dims_cpu(self_, dim, keepdim, &o0)?;
+    Ok(o0)
+}
+fn any_dims_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let m0 = f::any_dims_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`ANY_DIMS`].
+pub type AnyDimsFn = fn(&Tensor, Option<&[i64]>, bool) -> Result<Tensor>;
+/// `any.dims`: Whether any elements are true, over dimensions.
+pub static ANY_DIMS: Op<AnyDimsFn> =
+    Op::new(&ANY_DIMS_INFO, &[(Key::Cpu, any_dims_cpu), (Key::Meta, any_dims_meta)], any_dims_adaptor);
+static ANY_DIMS_INFO: OpInfo = OpInfo {
+    name: "any.dims",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(0), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.any", "torch.Tensor.any"],
+    composite: false,
+    boxed: any_dims_boxed,
+    doc: "Whether any elements are true, over dimensions.",
+    grad: Differentiability::None,
+};
+fn any_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::any_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values())
+}
+fn any_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    call_fallback(&ANY_DIMS_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn any_dims_out_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::any_dims_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("any_dims", out, &[self_])?;
+    f::any_dims_cpu(self_, dim, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn any_dims_out_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::any_dims_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("any_dims", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`ANY_DIMS_OUT`].
+pub type AnyDimsOutFn = fn(&Tensor, Option<&[i64]>, bool, &mut Tensor) -> Result<()>;
+/// `any.dims_out`: Whether any elements are true, over dimensions.
+pub static ANY_DIMS_OUT: Op<AnyDimsOutFn> = Op::new(
+    &ANY_DIMS_OUT_INFO,
+    &[(Key::Cpu, any_dims_out_cpu), (Key::Meta, any_dims_out_meta)],
+    any_dims_out_adaptor,
+);
+static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
+    name: "any.dims_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(0), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.any"],
+    composite: false,
+    boxed: any_dims_out_boxed,
+    doc: "Whether any elements are true, over dimensions.",
+    grad: Differentiability::None,
+};
+fn any_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::any_dims_out(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn any_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &ANY_DIMS_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn count_nonzero_cpu(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    let m0 = f::count_nonzero_meta(self_, dim)?;
+    let o0 = m0.alloc()?;
+    f::count_nonzero_cpu(self_, dim, &o0)?;
+    Ok(o0)
+}
+fn count_nonzero_meta(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    let m0 = f::count_nonzero_meta(self_, dim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`COUNT_NONZERO`].
+pub type CountNonzeroFn = fn(&Tensor, Option<&[i64]>) -> Result<Tensor>;
+/// `count_nonzero.dim_IntList`: Number of elements that are not zero, of all or over dimensions.
+pub static COUNT_NONZERO: Op<CountNonzeroFn> = Op::new(
+    &COUNT_NONZERO_INFO,
+    &[(Key::Cpu, count_nonzero_cpu), (Key::Meta, count_nonzero_meta)],
+    count_nonzero_adaptor,
+);
+static COUNT_NONZERO_INFO: OpInfo = OpInfo {
+    name: "count_nonzero.dim_IntList",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("dim", Ty::OptIntList(1), D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.count_nonzero", "torch.Tensor.count_nonzero"],
+    composite: false,
+    boxed: count_nonzero_boxed,
+    doc: "Number of elements that are not zero, of all or over dimensions.",
+    grad: Differentiability::None,
+};
+fn count_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::count_nonzero(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values())
+}
+fn count_nonzero_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    call_fallback(&COUNT_NONZERO_INFO, vec![self_.into_value(), dim.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`MEDIAN`].
+pub type MedianFn = fn(&Tensor) -> Result<Tensor>;
+/// `median`: The median of all elements (the lower of two).
+pub static MEDIAN: Op<MedianFn> = Op::composite(&MEDIAN_INFO, f::median, median_adaptor);
+static MEDIAN_INFO: OpInfo = OpInfo {
+    name: "median",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.median", "torch.Tensor.median"],
+    composite: true,
+    boxed: median_boxed,
+    doc: "The median of all elements (the lower of two).",
+    grad: Differentiability::Composite,
+};
+fn median_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::median(tensor_arg(a, 0)?)?.into_values())
+}
+fn median_adaptor(self_: &Tensor) -> Result<Tensor> {
+    call_fallback(&MEDIAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+}
+
+fn median_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::median_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    f::median_dim_cpu(self_, dim, keepdim, &o0, &o1)?;
+    Ok((o0, o1))
+}
+fn median_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::median_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    Ok((o0, o1))
+}
+/// Type of [`MEDIAN_DIM`].
+pub type MedianDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
+/// `median.dim`: Medians over a dimension (the lower of two), and where they are.
+pub static MEDIAN_DIM: Op<MedianDimFn> = Op::new(
+    &MEDIAN_DIM_INFO,
+    &[(Key::Cpu, median_dim_cpu), (Key::Meta, median_dim_meta)],
+    median_dim_adaptor,
+);
+static MEDIAN_DIM_INFO: OpInfo = OpInfo {
+    name: "median.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.median", "torch.Tensor.median"],
+    composite: false,
+    boxed: median_dim_boxed,
+    doc: "Medians over a dimension (the lower of two), and where they are.",
+    grad: Differentiability::Formula,
+};
+fn median_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::median_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn median_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    call_fallback(&MEDIAN_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn median_dim_out_cpu(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::median_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("median_dim", out0, &[self_])?;
+    let o1 = m1.out("median_dim", out1, &[self_])?;
+    f::median_dim_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
+    o0.finish()?;
+    o1.finish()
+}
+fn median_dim_out_meta(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::median_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("median_dim", out0, &[self_])?;
+    let o1 = m1.out("median_dim", out1, &[self_])?;
+    o0.finish()?;
+    o1.finish()
+}
+/// Type of [`MEDIAN_DIM_OUT`].
+pub type MedianDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
+/// `median.dim_out`: Medians over a dimension (the lower of two), and where they are.
+pub static MEDIAN_DIM_OUT: Op<MedianDimOutFn> = Op::new(
+    &MEDIAN_DIM_OUT_INFO,
+    &[(Key::Cpu, median_dim_out_cpu), (Key::Meta, median_dim_out_meta)],
+    median_dim_out_adaptor,
+);
+static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "median.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("values", Ty::Tensor, D::Required)),
+            mu(kw("indices", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.median"],
+    composite: false,
+    boxed: median_dim_out_boxed,
+    doc: "Medians over a dimension (the lower of two), and where they are.",
+    grad: Differentiability::Formula,
+};
+fn median_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 3)?;
+    let mut out1 = arg::<Tensor>(a, 4)?;
+    ops::median_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
+    Ok(vec![out0.into_value(), out1.into_value()])
+}
+fn median_dim_out_adaptor(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &MEDIAN_DIM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    Ok(())
+}
+
+/// Type of [`NANMEDIAN`].
+pub type NanmedianFn = fn(&Tensor) -> Result<Tensor>;
+/// `nanmedian`: The median of all elements (the lower of two).
+pub static NANMEDIAN: Op<NanmedianFn> = Op::composite(&NANMEDIAN_INFO, f::nanmedian, nanmedian_adaptor);
+static NANMEDIAN_INFO: OpInfo = OpInfo {
+    name: "nanmedian",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.nanmedian", "torch.Tensor.nanmedian"],
+    composite: true,
+    boxed: nanmedian_boxed,
+    doc: "The median of all elements (the lower of two).",
+    grad: Differentiability::Composite,
+};
+fn nanmedian_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::nanmedian(tensor_arg(a, 0)?)?.into_values())
+}
+fn nanmedian_adaptor(self_: &Tensor) -> Result<Tensor> {
+    call_fallback(&NANMEDIAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+}
+
+fn nanmedian_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::nanmedian_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    f::nanmedian_dim_cpu(self_, dim, keepdim, &o0, &o1)?;
+    Ok((o0, o1))
+}
+fn nanmedian_dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::nanmedian_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    Ok((o0, o1))
+}
+/// Type of [`NANMEDIAN_DIM`].
+pub type NanmedianDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
+/// `nanmedian.dim`: Medians over a dimension (the lower of two), and where they are.
+pub static NANMEDIAN_DIM: Op<NanmedianDimFn> = Op::new(
+    &NANMEDIAN_DIM_INFO,
+    &[(Key::Cpu, nanmedian_dim_cpu), (Key::Meta, nanmedian_dim_meta)],
+    nanmedian_dim_adaptor,
+);
+static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
+    name: "nanmedian.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.nanmedian", "torch.Tensor.nanmedian"],
+    composite: false,
+    boxed: nanmedian_dim_boxed,
+    doc: "Medians over a dimension (the lower of two), and where they are.",
+    grad: Differentiability::Formula,
+};
+fn nanmedian_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::nanmedian_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn nanmedian_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    call_fallback(&NANMEDIAN_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn nanmedian_dim_out_cpu(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::nanmedian_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("nanmedian_dim", out0, &[self_])?;
+    let o1 = m1.out("nanmedian_dim", out1, &[self_])?;
+    f::nanmedian_dim_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
+    o0.finish()?;
+    o1.finish()
+}
+fn nanmedian_dim_out_meta(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::nanmedian_dim_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("nanmedian_dim", out0, &[self_])?;
+    let o1 = m1.out("nanmedian_dim", out1, &[self_])?;
+    o0.finish()?;
+    o1.finish()
+}
+/// Type of [`NANMEDIAN_DIM_OUT`].
+pub type NanmedianDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
+/// `nanmedian.dim_out`: Medians over a dimension (the lower of two), and where they are.
+pub static NANMEDIAN_DIM_OUT: Op<NanmedianDimOutFn> = Op::new(
+    &NANMEDIAN_DIM_OUT_INFO,
+    &[(Key::Cpu, nanmedian_dim_out_cpu), (Key::Meta, nanmedian_dim_out_meta)],
+    nanmedian_dim_out_adaptor,
+);
+static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "nanmedian.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("values", Ty::Tensor, D::Required)),
+            mu(kw("indices", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.nanmedian"],
+    composite: false,
+    boxed: nanmedian_dim_out_boxed,
+    doc: "Medians over a dimension (the lower of two), and where they are.",
+    grad: Differentiability::Formula,
+};
+fn nanmedian_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 3)?;
+    let mut out1 = arg::<Tensor>(a, 4)?;
+    ops::nanmedian_dim_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
+    Ok(vec![out0.into_value(), out1.into_value()])
+}
+fn nanmedian_dim_out_adaptor(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NANMEDIAN_DIM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    Ok(())
+}
+
+fn mode_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    f::mode_cpu(self_, dim, keepdim, &o0, &o1)?;
+    Ok((o0, o1))
+}
+fn mode_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    Ok((o0, o1))
+}
+/// Type of [`MODE`].
+pub type ModeFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
+/// `mode`: Most frequent elements over a dimension, and where they are.
+pub static MODE: Op<ModeFn> =
+    Op::new(&MODE_INFO, &[(Key::Cpu, mode_cpu), (Key::Meta, mode_meta)], mode_adaptor);
+static MODE_INFO: OpInfo = OpInfo {
+    name: "mode",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Int(-1)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.mode", "torch.Tensor.mode"],
+    composite: false,
+    boxed: mode_boxed,
+    doc: "Most frequent elements over a dimension, and where they are.",
+    grad: Differentiability::Formula,
+};
+fn mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::mode(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn mode_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    call_fallback(&MODE_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn mode_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("mode", out0, &[self_])?;
+    let o1 = m1.out("mode", out1, &[self_])?;
+    f::mode_cpu(self_, dim, keepdim, o0.tensor(), o1.tensor())?;
+    o0.finish()?;
+    o1.finish()
+}
+fn mode_out_meta(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::mode_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("mode", out0, &[self_])?;
+    let o1 = m1.out("mode", out1, &[self_])?;
+    o0.finish()?;
+    o1.finish()
+}
+/// Type of [`MODE_OUT`].
+pub type ModeOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
+/// `mode.out`: Most frequent elements over a dimension, and where they are.
+pub static MODE_OUT: Op<ModeOutFn> =
+    Op::new(&MODE_OUT_INFO, &[(Key::Cpu, mode_out_cpu), (Key::Meta, mode_out_meta)], mode_out_adaptor);
+static MODE_OUT_INFO: OpInfo = OpInfo {
+    name: "mode.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Int(-1)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("values", Ty::Tensor, D::Required)),
+            mu(kw("indices", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.mode"],
+    composite: false,
+    boxed: mode_out_boxed,
+    doc: "Most frequent elements over a dimension, and where they are.",
+    grad: Differentiability::Formula,
+};
+fn mode_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 3)?;
+    let mut out1 = arg::<Tensor>(a, 4)?;
+    ops::mode_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out0, &mut out1)?;
+    Ok(vec![out0.into_value(), out1.into_value()])
+}
+fn mode_out_adaptor(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &MODE_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    Ok(())
+}
+
+fn kthvalue_cpu(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    f::kthvalue_cpu(self_, k, dim, keepdim, &o0, &o1)?;
+    Ok((o0, o1))
+}
+fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    let o1 = m1.alloc()?;
+    Ok((o0, o1))
+}
+/// Type of [`KTHVALUE`].
+pub type KthvalueFn = fn(&Tensor, i64, i64, bool) -> Result<(Tensor, Tensor)>;
+/// `kthvalue`: k-th smallest elements over a dimension, and where they are.
+pub static KTHVALUE: Op<KthvalueFn> =
+    Op::new(&KTHVALUE_INFO, &[(Key::Cpu, kthvalue_cpu), (Key::Meta, kthvalue_meta)], kthvalue_adaptor);
+static KTHVALUE_INFO: OpInfo = OpInfo {
+    name: "kthvalue",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("k", Ty::Int, D::Required),
+            a("dim", Ty::Int, D::Int(-1)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.kthvalue", "torch.Tensor.kthvalue"],
+    composite: false,
+    boxed: kthvalue_boxed,
+    doc: "k-th smallest elements over a dimension, and where they are.",
+    grad: Differentiability::Formula,
+};
+fn kthvalue_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::kthvalue(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn kthvalue_adaptor(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    call_fallback(
+        &KTHVALUE_INFO,
+        vec![self_.into_value(), k.into_value(), dim.into_value(), keepdim.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn kthvalue_out_cpu(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
+    let o0 = m0.out("kthvalue", out0, &[self_])?;
+    let o1 = m1.out("kthvalue", out1, &[self_])?;
+    f::kthvalue_cpu(self_, k, dim, keepdim, o0.tensor(), o1.tensor())?;
+    o0.finish()?;
+    o1.finish()
+}
+fn kthvalue_out_meta(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let (m0, m1) = f::kthvalue_meta(self_, k, dim, keepdim)?;
+    let o0 = m0.out("kthvalue", out0, &[self_])?;
+    let o1 = m1.out("kthvalue", out1, &[self_])?;
+    o0.finish()?;
+    o1.finish()
+}
+/// Type of [`KTHVALUE_OUT`].
+pub type KthvalueOutFn = fn(&Tensor, i64, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
+/// `kthvalue.out`: k-th smallest elements over a dimension, and where they are.
+pub static KTHVALUE_OUT: Op<KthvalueOutFn> = Op::new(
+    &KTHVALUE_OUT_INFO,
+    &[(Key::Cpu, kthvalue_out_cpu), (Key::Meta, kthvalue_out_meta)],
+    kthvalue_out_adaptor,
+);
+static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
+    name: "kthvalue.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("k", Ty::Int, D::Required),
+            a("dim", Ty::Int, D::Int(-1)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("values", Ty::Tensor, D::Required)),
+            mu(kw("indices", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("values", Ty::Tensor), ("indices", Ty::Tensor)],
+    },
+    python: &["torch.kthvalue"],
+    composite: false,
+    boxed: kthvalue_out_boxed,
+    doc: "k-th smallest elements over a dimension, and where they are.",
+    grad: Differentiability::Formula,
+};
+fn kthvalue_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 4)?;
+    let mut out1 = arg::<Tensor>(a, 5)?;
+    ops::kthvalue_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out0, &mut out1)?;
+    Ok(vec![out0.into_value(), out1.into_value()])
+}
+fn kthvalue_out_adaptor(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &KTHVALUE_OUT_INFO,
+        vec![
+            self_.into_value(),
+            k.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    Ok(())
+}
+
+fn linalg_vector_norm_cpu(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let m0 = f::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
+    let o0 = m0.alloc()?;
+    f::linalg_vector_norm_cpu(self_, ord, dim, keepdim, dtype, &o0)?;
+    Ok(o0)
+}
+fn linalg_vector_norm_meta(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let m0 = f::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`LINALG_VECTOR_NORM`].
+pub type LinalgVectorNormFn = fn(&Tensor, Scalar, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
+/// `linalg_vector_norm`: Vector norm of all elements, or over dimensions.
+pub static LINALG_VECTOR_NORM: Op<LinalgVectorNormFn> = Op::new(
+    &LINALG_VECTOR_NORM_INFO,
+    &[(Key::Cpu, linalg_vector_norm_cpu), (Key::Meta, linalg_vector_norm_meta)],
+    linalg_vector_norm_adaptor,
+);
+static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
+    name: "linalg_vector_norm",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("ord", Ty::Scalar, D::Int(2)),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.vector_norm"],
+    composite: false,
+    boxed: linalg_vector_norm_boxed,
+    doc: "Vector norm of all elements, or over dimensions.",
+    grad: Differentiability::Formula,
+};
+fn linalg_vector_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_vector_norm(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn linalg_vector_norm_adaptor(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LINALG_VECTOR_NORM_INFO,
+        vec![
+            self_.into_value(),
+            ord.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn linalg_vector_norm_out_cpu(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
+    let o0 = m0.out("linalg_vector_norm", out, &[self_])?;
+    f::linalg_vector_norm_cpu(self_, ord, dim, keepdim, dtype, o0.tensor())?;
+    o0.finish()
+}
+fn linalg_vector_norm_out_meta(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let m0 = f::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
+    let o0 = m0.out("linalg_vector_norm", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`LINALG_VECTOR_NORM_OUT`].
+pub type LinalgVectorNormOutFn =
+    fn(&Tensor, Scalar, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
+/// `linalg_vector_norm.out`: Vector norm of all elements, or over dimensions.
+pub static LINALG_VECTOR_NORM_OUT: Op<LinalgVectorNormOutFn> = Op::new(
+    &LINALG_VECTOR_NORM_OUT_INFO,
+    &[(Key::Cpu, linalg_vector_norm_out_cpu), (Key::Meta, linalg_vector_norm_out_meta)],
+    linalg_vector_norm_out_adaptor,
+);
+static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
+    name: "linalg_vector_norm.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("ord", Ty::Scalar, D::Int(2)),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.vector_norm"],
+    composite: false,
+    boxed: linalg_vector_norm_out_boxed,
+    doc: "Vector norm of all elements, or over dimensions.",
+    grad: Differentiability::Formula,
+};
+fn linalg_vector_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::linalg_vector_norm_out(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn linalg_vector_norm_out_adaptor(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LINALG_VECTOR_NORM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            ord.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`NORM`].
+pub type NormFn = fn(&Tensor, Option<Scalar>, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
+/// `norm`: Vector norm of all elements, or over dimensions.
+pub static NORM: Op<NormFn> = Op::composite(&NORM_INFO, f::norm, norm_adaptor);
+static NORM_INFO: OpInfo = OpInfo {
+    name: "norm",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("p", Ty::OptScalar, D::Int(2)),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            a("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.norm", "torch.Tensor.norm"],
+    composite: true,
+    boxed: norm_boxed,
+    doc: "Vector norm of all elements, or over dimensions.",
+    grad: Differentiability::Composite,
+};
+fn norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::norm(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn norm_adaptor(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &NORM_INFO,
+        vec![self_.into_value(), p.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn norm_out_cpu(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::norm(self_, p, dim, keepdim, dtype)?;
+    out::copy_to_out("norm", out, &r)
+}
+/// Type of [`NORM_OUT`].
+pub type NormOutFn =
+    fn(&Tensor, Option<Scalar>, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
+/// `norm.out`: Vector norm of all elements, or over dimensions.
+pub static NORM_OUT: Op<NormOutFn> = Op::composite(&NORM_OUT_INFO, norm_out_cpu, norm_out_adaptor);
+static NORM_OUT_INFO: OpInfo = OpInfo {
+    name: "norm.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("p", Ty::OptScalar, D::Int(2)),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            a("dtype", Ty::OptDType, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.norm"],
+    composite: true,
+    boxed: norm_out_boxed,
+    doc: "Vector norm of all elements, or over dimensions.",
+    grad: Differentiability::Composite,
+};
+fn norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::norm_out(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn norm_out_adaptor(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NORM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            p.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let m0 = f::logsumexp_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    f::logsumexp_cpu(self_, dim, keepdim, &o0)?;
+    Ok(o0)
+}
+fn logsumexp_meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let m0 = f::logsumexp_meta(self_, dim, keepdim)?;
+    let o0 = m0.alloc()?;
+    Ok(o0)
+}
+/// Type of [`LOGSUMEXP`].
+pub type LogsumexpFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
+/// `logsumexp`: Logarithm of the sum of exponentials over dimensions, without overflow.
+pub static LOGSUMEXP: Op<LogsumexpFn> =
+    Op::new(&LOGSUMEXP_INFO, &[(Key::Cpu, logsumexp_cpu), (Key::Meta, logsumexp_meta)], logsumexp_adaptor);
+static LOGSUMEXP_INFO: OpInfo = OpInfo {
+    name: "logsumexp",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logsumexp", "torch.Tensor.logsumexp", "torch.special.logsumexp"],
+    composite: false,
+    boxed: logsumexp_boxed,
+    doc: "Logarithm of the sum of exponentials over dimensions, without overflow.",
+    grad: Differentiability::Formula,
+};
+fn logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::logsumexp(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn logsumexp_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    call_fallback(&LOGSUMEXP_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn logsumexp_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::logsumexp_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("logsumexp", out, &[self_])?;
+    f::logsumexp_cpu(self_, dim, keepdim, o0.tensor())?;
+    o0.finish()
+}
+fn logsumexp_out_meta(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let m0 = f::logsumexp_meta(self_, dim, keepdim)?;
+    let o0 = m0.out("logsumexp", out, &[self_])?;
+    o0.finish()
+}
+/// Type of [`LOGSUMEXP_OUT`].
+pub type LogsumexpOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
+/// `logsumexp.out`: Logarithm of the sum of exponentials over dimensions, without overflow.
+pub static LOGSUMEXP_OUT: Op<LogsumexpOutFn> = Op::new(
+    &LOGSUMEXP_OUT_INFO,
+    &[(Key::Cpu, logsumexp_out_cpu), (Key::Meta, logsumexp_out_meta)],
+    logsumexp_out_adaptor,
+);
+static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {
+    name: "logsumexp.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logsumexp", "torch.special.logsumexp"],
+    composite: false,
+    boxed: logsumexp_out_boxed,
+    doc: "Logarithm of the sum of exponentials over dimensions, without overflow.",
+    grad: Differentiability::Formula,
+};
+fn logsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::logsumexp_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn logsumexp_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &LOGSUMEXP_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`SUM_TO_SIZE`].
+pub type SumToSizeFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
+/// `sum_to_size`: Sums over the dimensions that broadcasting from `size` added or expanded.
+pub static SUM_TO_SIZE: Op<SumToSizeFn> =
+    Op::composite(&SUM_TO_SIZE_INFO, f::sum_to_size, sum_to_size_adaptor);
+static SUM_TO_SIZE_INFO: OpInfo = OpInfo {
+    name: "sum_to_size",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("size", Ty::IntList(0), D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.sum_to_size"],
+    composite: true,
+    boxed: sum_to_size_boxed,
+    doc: "Sums over the dimensions that broadcasting from `size` added or expanded.",
+    grad: Differentiability::Composite,
+};
+fn sum_to_size_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::sum_to_size(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+}
+fn sum_to_size_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    call_fallback(&SUM_TO_SIZE_INFO, vec![self_.into_value(), size.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`QUANTILE`].
+pub type QuantileFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str) -> Result<Tensor>;
+/// `quantile`: Quantiles of all elements, or over a dimension.
+pub static QUANTILE: Op<QuantileFn> = Op::composite(&QUANTILE_INFO, f::quantile, quantile_adaptor);
+static QUANTILE_INFO: OpInfo = OpInfo {
+    name: "quantile",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("q", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("interpolation", Ty::Str, D::Str("linear")),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.quantile", "torch.Tensor.quantile"],
+    composite: true,
+    boxed: quantile_boxed,
+    doc: "Quantiles of all elements, or over a dimension.",
+    grad: Differentiability::Composite,
+};
+fn quantile_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::quantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
+        .into_values())
+}
+fn quantile_adaptor(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    call_fallback(
+        &QUANTILE_INFO,
+        vec![
+            self_.into_value(),
+            q.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            interpolation.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn quantile_out_cpu(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::quantile(self_, q, dim, keepdim, interpolation)?;
+    out::copy_to_out("quantile", out, &r)
+}
+/// Type of [`QUANTILE_OUT`].
+pub type QuantileOutFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str, &mut Tensor) -> Result<()>;
+/// `quantile.out`: Quantiles of all elements, or over a dimension.
+pub static QUANTILE_OUT: Op<QuantileOutFn> =
+    Op::composite(&QUANTILE_OUT_INFO, quantile_out_cpu, quantile_out_adaptor);
+static QUANTILE_OUT_INFO: OpInfo = OpInfo {
+    name: "quantile.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("q", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("interpolation", Ty::Str, D::Str("linear")),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.quantile"],
+    composite: true,
+    boxed: quantile_out_boxed,
+    doc: "Quantiles of all elements, or over a dimension.",
+    grad: Differentiability::Composite,
+};
+fn quantile_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::quantile_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &arg::<String>(a, 4)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn quantile_out_adaptor(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &QUANTILE_OUT_INFO,
+        vec![
+            self_.into_value(),
+            q.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            interpolation.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`QUANTILE_SCALAR`].
+pub type QuantileScalarFn = fn(&Tensor, f64, Option<i64>, bool, &str) -> Result<Tensor>;
+/// `quantile.scalar`: One quantile of all elements, or over a dimension.
+pub static QUANTILE_SCALAR: Op<QuantileScalarFn> =
+    Op::composite(&QUANTILE_SCALAR_INFO, f::quantile_scalar, quantile_scalar_adaptor);
+static QUANTILE_SCALAR_INFO: OpInfo = OpInfo {
+    name: "quantile.scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("q", Ty::Float, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("interpolation", Ty::Str, D::Str("linear")),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.quantile", "torch.Tensor.quantile"],
+    composite: true,
+    boxed: quantile_scalar_boxed,
+    doc: "One quantile of all elements, or over a dimension.",
+    grad: Differentiability::Composite,
+};
+fn quantile_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::quantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
+        .into_values())
+}
+fn quantile_scalar_adaptor(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    call_fallback(
+        &QUANTILE_SCALAR_INFO,
+        vec![
+            self_.into_value(),
+            q.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            interpolation.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn quantile_scalar_out_cpu(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::quantile_scalar(self_, q, dim, keepdim, interpolation)?;
+    out::copy_to_out("quantile_scalar", out, &r)
+}
+/// Type of [`QUANTILE_SCALAR_OUT`].
+pub type QuantileScalarOutFn = fn(&Tensor, f64, Option<i64>, bool, &str, &mut Tensor) -> Result<()>;
+/// `quantile.scalar_out`: One quantile of all elements, or over a dimension.
+pub static QUANTILE_SCALAR_OUT: Op<QuantileScalarOutFn> =
+    Op::composite(&QUANTILE_SCALAR_OUT_INFO, quantile_scalar_out_cpu, quantile_scalar_out_adaptor);
+static QUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
+    name: "quantile.scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("q", Ty::Float, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("interpolation", Ty::Str, D::Str("linear")),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.quantile"],
+    composite: true,
+    boxed: quantile_scalar_out_boxed,
+    doc: "One quantile of all elements, or over a dimension.",
+    grad: Differentiability::Composite,
+};
+fn quantile_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::quantile_scalar_out(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &arg::<String>(a, 4)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn quantile_scalar_out_adaptor(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &QUANTILE_SCALAR_OUT_INFO,
+        vec![
+            self_.into_value(),
+            q.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            interpolation.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`NANQUANTILE`].
+pub type NanquantileFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str) -> Result<Tensor>;
+/// `nanquantile`: Quantiles of all elements, or over a dimension.
+pub static NANQUANTILE: Op<NanquantileFn> =
+    Op::composite(&NANQUANTILE_INFO, f::nanquantile, nanquantile_adaptor);
+static NANQUANTILE_INFO: OpInfo = OpInfo {
+    name: "nanquantile",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("q", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("interpolation", Ty::Str, D::Str("linear")),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nanquantile", "torch.Tensor.nanquantile"],
+    composite: true,
+    boxed: nanquantile_boxed,
+    doc: "Quantiles of all elements, or over a dimension.",
+    grad: Differentiability::Composite,
+};
+fn nanquantile_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::nanquantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
+        .into_values())
+}
+fn nanquantile_adaptor(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    call_fallback(
+        &NANQUANTILE_INFO,
+        vec![
+            self_.into_value(),
+            q.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            interpolation.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn nanquantile_out_cpu(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::nanquantile(self_, q, dim, keepdim, interpolation)?;
+    out::copy_to_out("nanquantile", out, &r)
+}
+/// Type of [`NANQUANTILE_OUT`].
+pub type NanquantileOutFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str, &mut Tensor) -> Result<()>;
+/// `nanquantile.out`: Quantiles of all elements, or over a dimension.
+pub static NANQUANTILE_OUT: Op<NanquantileOutFn> =
+    Op::composite(&NANQUANTILE_OUT_INFO, nanquantile_out_cpu, nanquantile_out_adaptor);
+static NANQUANTILE_OUT_INFO: OpInfo = OpInfo {
+    name: "nanquantile.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("q", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("interpolation", Ty::Str, D::Str("linear")),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nanquantile"],
+    composite: true,
+    boxed: nanquantile_out_boxed,
+    doc: "Quantiles of all elements, or over a dimension.",
+    grad: Differentiability::Composite,
+};
+fn nanquantile_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::nanquantile_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &arg::<String>(a, 4)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn nanquantile_out_adaptor(
+    self_: &Tensor,
+    q: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NANQUANTILE_OUT_INFO,
+        vec![
+            self_.into_value(),
+            q.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            interpolation.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`NANQUANTILE_SCALAR`].
+pub type NanquantileScalarFn = fn(&Tensor, f64, Option<i64>, bool, &str) -> Result<Tensor>;
+/// `nanquantile.scalar`: One quantile of all elements, or over a dimension.
+pub static NANQUANTILE_SCALAR: Op<NanquantileScalarFn> =
+    Op::composite(&NANQUANTILE_SCALAR_INFO, f::nanquantile_scalar, nanquantile_scalar_adaptor);
+static NANQUANTILE_SCALAR_INFO: OpInfo = OpInfo {
+    name: "nanquantile.scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("q", Ty::Float, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("interpolation", Ty::Str, D::Str("linear")),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nanquantile", "torch.Tensor.nanquantile"],
+    composite: true,
+    boxed: nanquantile_scalar_boxed,
+    doc: "One quantile of all elements, or over a dimension.",
+    grad: Differentiability::Composite,
+};
+fn nanquantile_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::nanquantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
+        .into_values())
+}
+fn nanquantile_scalar_adaptor(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+) -> Result<Tensor> {
+    call_fallback(
+        &NANQUANTILE_SCALAR_INFO,
+        vec![
+            self_.into_value(),
+            q.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            interpolation.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn nanquantile_scalar_out_cpu(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::nanquantile_scalar(self_, q, dim, keepdim, interpolation)?;
+    out::copy_to_out("nanquantile_scalar", out, &r)
+}
+/// Type of [`NANQUANTILE_SCALAR_OUT`].
+pub type NanquantileScalarOutFn = fn(&Tensor, f64, Option<i64>, bool, &str, &mut Tensor) -> Result<()>;
+/// `nanquantile.scalar_out`: One quantile of all elements, or over a dimension.
+pub static NANQUANTILE_SCALAR_OUT: Op<NanquantileScalarOutFn> =
+    Op::composite(&NANQUANTILE_SCALAR_OUT_INFO, nanquantile_scalar_out_cpu, nanquantile_scalar_out_adaptor);
+static NANQUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
+    name: "nanquantile.scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("q", Ty::Float, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("interpolation", Ty::Str, D::Str("linear")),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nanquantile"],
+    composite: true,
+    boxed: nanquantile_scalar_out_boxed,
+    doc: "One quantile of all elements, or over a dimension.",
+    grad: Differentiability::Composite,
+};
+fn nanquantile_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::nanquantile_scalar_out(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &arg::<String>(a, 4)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn nanquantile_scalar_out_adaptor(
+    self_: &Tensor,
+    q: f64,
+    dim: Option<i64>,
+    keepdim: bool,
+    interpolation: &str,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NANQUANTILE_SCALAR_OUT_INFO,
+        vec![
+            self_.into_value(),
+            q.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            interpolation.into_value(),
+            (&*out).into_value(),
+        ],
     )?;
     *out = arg(&v, 0)?;
     Ok(())

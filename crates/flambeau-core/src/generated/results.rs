@@ -23,3 +23,193 @@ impl From<(Tensor, Tensor)> for MaxResult {
         MaxResult { values, indices }
     }
 }
+
+/// Result of `min`.
+#[derive(Clone, Debug)]
+pub struct MinResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<MinResult> for (Tensor, Tensor) {
+    fn from(r: MinResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for MinResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        MinResult { values, indices }
+    }
+}
+
+/// Result of `aminmax`.
+#[derive(Clone, Debug)]
+pub struct AminmaxResult {
+    /// The result `min`.
+    pub min: Tensor,
+    /// The result `max`.
+    pub max: Tensor,
+}
+impl From<AminmaxResult> for (Tensor, Tensor) {
+    fn from(r: AminmaxResult) -> Self {
+        (r.min, r.max)
+    }
+}
+impl From<(Tensor, Tensor)> for AminmaxResult {
+    fn from((min, max): (Tensor, Tensor)) -> Self {
+        AminmaxResult { min, max }
+    }
+}
+
+/// Result of `median`.
+#[derive(Clone, Debug)]
+pub struct MedianResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<MedianResult> for (Tensor, Tensor) {
+    fn from(r: MedianResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for MedianResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        MedianResult { values, indices }
+    }
+}
+
+/// Result of `nanmedian`.
+#[derive(Clone, Debug)]
+pub struct NanmedianResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<NanmedianResult> for (Tensor, Tensor) {
+    fn from(r: NanmedianResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for NanmedianResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        NanmedianResult { values, indices }
+    }
+}
+
+/// Result of `mode`.
+#[derive(Clone, Debug)]
+pub struct ModeResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<ModeResult> for (Tensor, Tensor) {
+    fn from(r: ModeResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for ModeResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        ModeResult { values, indices }
+    }
+}
+
+/// Result of `kthvalue`.
+#[derive(Clone, Debug)]
+pub struct KthvalueResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<KthvalueResult> for (Tensor, Tensor) {
+    fn from(r: KthvalueResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for KthvalueResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        KthvalueResult { values, indices }
+    }
+}
+
+/// Result of `cummax`.
+#[derive(Clone, Debug)]
+pub struct CummaxResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<CummaxResult> for (Tensor, Tensor) {
+    fn from(r: CummaxResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for CummaxResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        CummaxResult { values, indices }
+    }
+}
+
+/// Result of `cummin`.
+#[derive(Clone, Debug)]
+pub struct CumminResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<CumminResult> for (Tensor, Tensor) {
+    fn from(r: CumminResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for CumminResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        CumminResult { values, indices }
+    }
+}
+
+/// Result of `sort`.
+#[derive(Clone, Debug)]
+pub struct SortResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<SortResult> for (Tensor, Tensor) {
+    fn from(r: SortResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for SortResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        SortResult { values, indices }
+    }
+}
+
+/// Result of `topk`.
+#[derive(Clone, Debug)]
+pub struct TopkResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `indices`.
+    pub indices: Tensor,
+}
+impl From<TopkResult> for (Tensor, Tensor) {
+    fn from(r: TopkResult) -> Self {
+        (r.values, r.indices)
+    }
+}
+impl From<(Tensor, Tensor)> for TopkResult {
+    fn from((values, indices): (Tensor, Tensor)) -> Self {
+        TopkResult { values, indices }
+    }
+}

@@ -5,6 +5,232 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
+/// Airy function Ai.
+#[doc(alias = "torch.special.airy_ai")]
+#[track_caller]
+pub fn airy_ai(x: &Tensor) -> Tensor {
+    expect(ops::special_airy_ai(x))
+}
+
+/// Airy function Ai. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.airy_ai")]
+#[track_caller]
+pub fn airy_ai_out(x: &Tensor, out: &mut Tensor) {
+    expect(ops::special_airy_ai_out(x, out));
+}
+
+/// Bessel function of the first kind, order 0.
+#[doc(alias = "torch.special.bessel_j0")]
+#[track_caller]
+pub fn bessel_j0(input: &Tensor) -> Tensor {
+    expect(ops::special_bessel_j0(input))
+}
+
+/// Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.bessel_j0")]
+#[track_caller]
+pub fn bessel_j0_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_bessel_j0_out(input, out));
+}
+
+/// Bessel function of the first kind, order 1.
+#[doc(alias = "torch.special.bessel_j1")]
+#[track_caller]
+pub fn bessel_j1(input: &Tensor) -> Tensor {
+    expect(ops::special_bessel_j1(input))
+}
+
+/// Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.bessel_j1")]
+#[track_caller]
+pub fn bessel_j1_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_bessel_j1_out(input, out));
+}
+
+/// Bessel function of the second kind, order 0.
+#[doc(alias = "torch.special.bessel_y0")]
+#[track_caller]
+pub fn bessel_y0(input: &Tensor) -> Tensor {
+    expect(ops::special_bessel_y0(input))
+}
+
+/// Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.bessel_y0")]
+#[track_caller]
+pub fn bessel_y0_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_bessel_y0_out(input, out));
+}
+
+/// Bessel function of the second kind, order 1.
+#[doc(alias = "torch.special.bessel_y1")]
+#[track_caller]
+pub fn bessel_y1(input: &Tensor) -> Tensor {
+    expect(ops::special_bessel_y1(input))
+}
+
+/// Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.bessel_y1")]
+#[track_caller]
+pub fn bessel_y1_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_bessel_y1_out(input, out));
+}
+
+/// Chebyshev polynomial of the first kind of degree `n`.
+#[doc(alias = "torch.special.chebyshev_polynomial_t")]
+#[track_caller]
+pub fn chebyshev_polynomial_t(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_chebyshev_polynomial_t(&x, &n))
+}
+
+/// Chebyshev polynomial of the first kind of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.chebyshev_polynomial_t")]
+#[track_caller]
+pub fn chebyshev_polynomial_t_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_chebyshev_polynomial_t_out(&x, &n, out));
+}
+
+/// Chebyshev polynomial of the second kind of degree `n`.
+#[doc(alias = "torch.special.chebyshev_polynomial_u")]
+#[track_caller]
+pub fn chebyshev_polynomial_u(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_chebyshev_polynomial_u(&x, &n))
+}
+
+/// Chebyshev polynomial of the second kind of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.chebyshev_polynomial_u")]
+#[track_caller]
+pub fn chebyshev_polynomial_u_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_chebyshev_polynomial_u_out(&x, &n, out));
+}
+
+/// Chebyshev polynomial of the third kind of degree `n`.
+#[doc(alias = "torch.special.chebyshev_polynomial_v")]
+#[track_caller]
+pub fn chebyshev_polynomial_v(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_chebyshev_polynomial_v(&x, &n))
+}
+
+/// Chebyshev polynomial of the third kind of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.chebyshev_polynomial_v")]
+#[track_caller]
+pub fn chebyshev_polynomial_v_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_chebyshev_polynomial_v_out(&x, &n, out));
+}
+
+/// Chebyshev polynomial of the fourth kind of degree `n`.
+#[doc(alias = "torch.special.chebyshev_polynomial_w")]
+#[track_caller]
+pub fn chebyshev_polynomial_w(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_chebyshev_polynomial_w(&x, &n))
+}
+
+/// Chebyshev polynomial of the fourth kind of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.chebyshev_polynomial_w")]
+#[track_caller]
+pub fn chebyshev_polynomial_w_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_chebyshev_polynomial_w_out(&x, &n, out));
+}
+
+/// Derivative of `lgamma`.
+#[doc(alias = "torch.special.digamma")]
+#[track_caller]
+pub fn digamma(input: &Tensor) -> Tensor {
+    expect(ops::digamma(input))
+}
+
+/// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.digamma")]
+#[track_caller]
+pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::digamma_out(input, out));
+}
+
+/// `-x log(x)`, 0 at 0 and minus infinity below.
+#[doc(alias = "torch.special.entr")]
+#[track_caller]
+pub fn entr(input: &Tensor) -> Tensor {
+    expect(ops::special_entr(input))
+}
+
+/// `-x log(x)`, 0 at 0 and minus infinity below. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.entr")]
+#[track_caller]
+pub fn entr_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_entr_out(input, out));
+}
+
+/// Error function.
+#[doc(alias = "torch.special.erf")]
+#[track_caller]
+pub fn erf(input: &Tensor) -> Tensor {
+    expect(ops::erf(input))
+}
+
+/// Error function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.erf")]
+#[track_caller]
+pub fn erf_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::erf_out(input, out));
+}
+
+/// Complementary error function, `1 - erf(x)`.
+#[doc(alias = "torch.special.erfc")]
+#[track_caller]
+pub fn erfc(input: &Tensor) -> Tensor {
+    expect(ops::erfc(input))
+}
+
+/// Complementary error function, `1 - erf(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.erfc")]
+#[track_caller]
+pub fn erfc_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::erfc_out(input, out));
+}
+
+/// Scaled complementary error function, `exp(x^2) erfc(x)`.
+#[doc(alias = "torch.special.erfcx")]
+#[track_caller]
+pub fn erfcx(input: &Tensor) -> Tensor {
+    expect(ops::special_erfcx(input))
+}
+
+/// Scaled complementary error function, `exp(x^2) erfc(x)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.erfcx")]
+#[track_caller]
+pub fn erfcx_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_erfcx_out(input, out));
+}
+
+/// Inverse of the error function.
+#[doc(alias = "torch.special.erfinv")]
+#[track_caller]
+pub fn erfinv(input: &Tensor) -> Tensor {
+    expect(ops::erfinv(input))
+}
+
+/// Inverse of the error function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.erfinv")]
+#[track_caller]
+pub fn erfinv_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::erfinv_out(input, out));
+}
+
 /// 2 to the power of every element.
 #[doc(alias = "torch.special.exp2")]
 #[track_caller]
@@ -47,6 +273,176 @@ pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::expm1_out(input, out));
 }
 
+/// Regularised lower incomplete gamma function of shape `self`.
+#[doc(alias = "torch.special.gammainc")]
+#[track_caller]
+pub fn gammainc(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::igamma(input, other))
+}
+
+/// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.gammainc")]
+#[track_caller]
+pub fn gammainc_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::igamma_out(input, other, out));
+}
+
+/// Regularised upper incomplete gamma function of shape `self`.
+#[doc(alias = "torch.special.gammaincc")]
+#[track_caller]
+pub fn gammaincc(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::igammac(input, other))
+}
+
+/// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.gammaincc")]
+#[track_caller]
+pub fn gammaincc_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::igammac_out(input, other, out));
+}
+
+/// Logarithm of the absolute value of the gamma function.
+#[doc(alias = "torch.special.gammaln")]
+#[track_caller]
+pub fn gammaln(input: &Tensor) -> Tensor {
+    expect(ops::lgamma(input))
+}
+
+/// Logarithm of the absolute value of the gamma function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.gammaln")]
+#[track_caller]
+pub fn gammaln_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::lgamma_out(input, out));
+}
+
+/// Physicist's Hermite polynomial of degree `n`.
+#[doc(alias = "torch.special.hermite_polynomial_h")]
+#[track_caller]
+pub fn hermite_polynomial_h(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_hermite_polynomial_h(&x, &n))
+}
+
+/// Physicist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.hermite_polynomial_h")]
+#[track_caller]
+pub fn hermite_polynomial_h_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_hermite_polynomial_h_out(&x, &n, out));
+}
+
+/// Probabilist's Hermite polynomial of degree `n`.
+#[doc(alias = "torch.special.hermite_polynomial_he")]
+#[track_caller]
+pub fn hermite_polynomial_he(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_hermite_polynomial_he(&x, &n))
+}
+
+/// Probabilist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.hermite_polynomial_he")]
+#[track_caller]
+pub fn hermite_polynomial_he_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_hermite_polynomial_he_out(&x, &n, out));
+}
+
+/// Modified Bessel function of the first kind, order 0.
+#[doc(alias = "torch.special.i0")]
+#[track_caller]
+pub fn i0(input: &Tensor) -> Tensor {
+    expect(ops::i0(input))
+}
+
+/// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.i0")]
+#[track_caller]
+pub fn i0_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::i0_out(input, out));
+}
+
+/// Exponentially scaled modified Bessel function of the first kind, order 0.
+#[doc(alias = "torch.special.i0e")]
+#[track_caller]
+pub fn i0e(input: &Tensor) -> Tensor {
+    expect(ops::special_i0e(input))
+}
+
+/// Exponentially scaled modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.i0e")]
+#[track_caller]
+pub fn i0e_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_i0e_out(input, out));
+}
+
+/// Modified Bessel function of the first kind, order 1.
+#[doc(alias = "torch.special.i1")]
+#[track_caller]
+pub fn i1(input: &Tensor) -> Tensor {
+    expect(ops::special_i1(input))
+}
+
+/// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.i1")]
+#[track_caller]
+pub fn i1_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_i1_out(input, out));
+}
+
+/// Exponentially scaled modified Bessel function of the first kind, order 1.
+#[doc(alias = "torch.special.i1e")]
+#[track_caller]
+pub fn i1e(input: &Tensor) -> Tensor {
+    expect(ops::special_i1e(input))
+}
+
+/// Exponentially scaled modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.i1e")]
+#[track_caller]
+pub fn i1e_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_i1e_out(input, out));
+}
+
+/// Laguerre polynomial of degree `n`.
+#[doc(alias = "torch.special.laguerre_polynomial_l")]
+#[track_caller]
+pub fn laguerre_polynomial_l(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_laguerre_polynomial_l(&x, &n))
+}
+
+/// Laguerre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.laguerre_polynomial_l")]
+#[track_caller]
+pub fn laguerre_polynomial_l_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_laguerre_polynomial_l_out(&x, &n, out));
+}
+
+/// Legendre polynomial of degree `n`.
+#[doc(alias = "torch.special.legendre_polynomial_p")]
+#[track_caller]
+pub fn legendre_polynomial_p(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_legendre_polynomial_p(&x, &n))
+}
+
+/// Legendre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.legendre_polynomial_p")]
+#[track_caller]
+pub fn legendre_polynomial_p_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_legendre_polynomial_p_out(&x, &n, out));
+}
+
 /// `log(1 + x)`, accurate near 0.
 #[doc(alias = "torch.special.log1p")]
 #[track_caller]
@@ -59,6 +455,236 @@ pub fn log1p(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn log1p_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::log1p_out(input, out));
+}
+
+/// Logarithm of the distribution function of the normal distribution.
+#[doc(alias = "torch.special.log_ndtr")]
+#[track_caller]
+pub fn log_ndtr(input: &Tensor) -> Tensor {
+    expect(ops::special_log_ndtr(input))
+}
+
+/// Logarithm of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.log_ndtr")]
+#[track_caller]
+pub fn log_ndtr_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_log_ndtr_out(input, out));
+}
+
+/// Logarithm of softmax, without loss of precision.
+#[doc(alias = "torch.special.log_softmax")]
+#[track_caller]
+pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::log_softmax(input, dim, None))
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.log_softmax")]
+#[track_caller]
+pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, None, out));
+}
+
+/// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out: &mut Tensor) {
+    expect(ops::log_softmax_out(input, dim, o.dtype, out));
+}
+
+/// Logarithm of softmax, without loss of precision.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
+    expect(ops::log_softmax(input, dim, o.dtype))
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+#[doc(alias = "torch.special.logit")]
+#[track_caller]
+pub fn logit(input: &Tensor, eps: f64) -> Tensor {
+    expect(ops::logit(input, Some(eps)))
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.logit")]
+#[track_caller]
+pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
+    expect(ops::logit_out(input, Some(eps), out));
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logit_out_with(input: &Tensor, o: LogitOptions, out: &mut Tensor) {
+    expect(ops::logit_out(input, o.eps, out));
+}
+
+/// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
+    expect(ops::logit(input, o.eps))
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+#[doc(alias = "torch.special.logsumexp")]
+#[track_caller]
+pub fn logsumexp(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::logsumexp(input, &dim.into_dims(), keepdim))
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.logsumexp")]
+#[track_caller]
+pub fn logsumexp_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::logsumexp_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions, out: &mut Tensor) {
+    expect(ops::logsumexp_out(input, &dim.into_dims(), o.keepdim, out));
+}
+
+/// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
+    expect(ops::logsumexp(input, &dim.into_dims(), o.keepdim))
+}
+
+/// Modified Bessel function of the first kind, order 0.
+#[doc(alias = "torch.special.modified_bessel_i0")]
+#[track_caller]
+pub fn modified_bessel_i0(input: &Tensor) -> Tensor {
+    expect(ops::special_modified_bessel_i0(input))
+}
+
+/// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.modified_bessel_i0")]
+#[track_caller]
+pub fn modified_bessel_i0_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_modified_bessel_i0_out(input, out));
+}
+
+/// Modified Bessel function of the first kind, order 1.
+#[doc(alias = "torch.special.modified_bessel_i1")]
+#[track_caller]
+pub fn modified_bessel_i1(input: &Tensor) -> Tensor {
+    expect(ops::special_modified_bessel_i1(input))
+}
+
+/// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.modified_bessel_i1")]
+#[track_caller]
+pub fn modified_bessel_i1_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_modified_bessel_i1_out(input, out));
+}
+
+/// Modified Bessel function of the second kind, order 0.
+#[doc(alias = "torch.special.modified_bessel_k0")]
+#[track_caller]
+pub fn modified_bessel_k0(input: &Tensor) -> Tensor {
+    expect(ops::special_modified_bessel_k0(input))
+}
+
+/// Modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.modified_bessel_k0")]
+#[track_caller]
+pub fn modified_bessel_k0_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_modified_bessel_k0_out(input, out));
+}
+
+/// Modified Bessel function of the second kind, order 1.
+#[doc(alias = "torch.special.modified_bessel_k1")]
+#[track_caller]
+pub fn modified_bessel_k1(input: &Tensor) -> Tensor {
+    expect(ops::special_modified_bessel_k1(input))
+}
+
+/// Modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.modified_bessel_k1")]
+#[track_caller]
+pub fn modified_bessel_k1_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_modified_bessel_k1_out(input, out));
+}
+
+/// Multivariate log-gamma function with dimension `p`.
+#[doc(alias = "torch.special.multigammaln")]
+#[track_caller]
+pub fn multigammaln(input: &Tensor, p: i64) -> Tensor {
+    expect(ops::mvlgamma(input, p))
+}
+
+/// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.multigammaln")]
+#[track_caller]
+pub fn multigammaln_out(input: &Tensor, p: i64, out: &mut Tensor) {
+    expect(ops::mvlgamma_out(input, p, out));
+}
+
+/// Distribution function of the normal distribution.
+#[doc(alias = "torch.special.ndtr")]
+#[track_caller]
+pub fn ndtr(input: &Tensor) -> Tensor {
+    expect(ops::special_ndtr(input))
+}
+
+/// Distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.ndtr")]
+#[track_caller]
+pub fn ndtr_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_ndtr_out(input, out));
+}
+
+/// Inverse of the distribution function of the normal distribution.
+#[doc(alias = "torch.special.ndtri")]
+#[track_caller]
+pub fn ndtri(input: &Tensor) -> Tensor {
+    expect(ops::special_ndtri(input))
+}
+
+/// Inverse of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.ndtri")]
+#[track_caller]
+pub fn ndtri_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::special_ndtri_out(input, out));
+}
+
+/// The `n`th derivative of `digamma`.
+#[doc(alias = "torch.special.polygamma")]
+#[track_caller]
+pub fn polygamma(n: i64, input: &Tensor) -> Tensor {
+    expect(ops::polygamma(n, input))
+}
+
+/// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.polygamma")]
+#[track_caller]
+pub fn polygamma_out(n: i64, input: &Tensor, out: &mut Tensor) {
+    expect(ops::polygamma_out(n, input, out));
+}
+
+/// Derivative of `lgamma`.
+#[doc(alias = "torch.special.psi")]
+#[track_caller]
+pub fn psi(input: &Tensor) -> Tensor {
+    expect(ops::digamma(input))
+}
+
+/// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.psi")]
+#[track_caller]
+pub fn psi_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::digamma_out(input, out));
 }
 
 /// Rounds to the nearest integer, or to `decimals` places, halves to even.
@@ -91,6 +717,106 @@ pub fn round_with(input: &Tensor, o: RoundOptions) -> Tensor {
     expect(ops::round(input, o.decimals))
 }
 
+/// `exp(x)` times the modified Bessel function of the second kind, order 0.
+#[doc(alias = "torch.special.scaled_modified_bessel_k0")]
+#[track_caller]
+pub fn scaled_modified_bessel_k0(x: &Tensor) -> Tensor {
+    expect(ops::special_scaled_modified_bessel_k0(x))
+}
+
+/// `exp(x)` times the modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.scaled_modified_bessel_k0")]
+#[track_caller]
+pub fn scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) {
+    expect(ops::special_scaled_modified_bessel_k0_out(x, out));
+}
+
+/// `exp(x)` times the modified Bessel function of the second kind, order 1.
+#[doc(alias = "torch.special.scaled_modified_bessel_k1")]
+#[track_caller]
+pub fn scaled_modified_bessel_k1(x: &Tensor) -> Tensor {
+    expect(ops::special_scaled_modified_bessel_k1(x))
+}
+
+/// `exp(x)` times the modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.scaled_modified_bessel_k1")]
+#[track_caller]
+pub fn scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) {
+    expect(ops::special_scaled_modified_bessel_k1_out(x, out));
+}
+
+/// Chebyshev polynomial of the first kind of `2 x - 1`.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
+#[track_caller]
+pub fn shifted_chebyshev_polynomial_t(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_shifted_chebyshev_polynomial_t(&x, &n))
+}
+
+/// Chebyshev polynomial of the first kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
+#[track_caller]
+pub fn shifted_chebyshev_polynomial_t_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_shifted_chebyshev_polynomial_t_out(&x, &n, out));
+}
+
+/// Chebyshev polynomial of the second kind of `2 x - 1`.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
+#[track_caller]
+pub fn shifted_chebyshev_polynomial_u(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_shifted_chebyshev_polynomial_u(&x, &n))
+}
+
+/// Chebyshev polynomial of the second kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
+#[track_caller]
+pub fn shifted_chebyshev_polynomial_u_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_shifted_chebyshev_polynomial_u_out(&x, &n, out));
+}
+
+/// Chebyshev polynomial of the third kind of `2 x - 1`.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
+#[track_caller]
+pub fn shifted_chebyshev_polynomial_v(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_shifted_chebyshev_polynomial_v(&x, &n))
+}
+
+/// Chebyshev polynomial of the third kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
+#[track_caller]
+pub fn shifted_chebyshev_polynomial_v_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_shifted_chebyshev_polynomial_v_out(&x, &n, out));
+}
+
+/// Chebyshev polynomial of the fourth kind of `2 x - 1`.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
+#[track_caller]
+pub fn shifted_chebyshev_polynomial_w(x: impl Operand, n: impl Operand) -> Tensor {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_shifted_chebyshev_polynomial_w(&x, &n))
+}
+
+/// Chebyshev polynomial of the fourth kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
+#[track_caller]
+pub fn shifted_chebyshev_polynomial_w_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
+    let x = expect(x.operand());
+    let n = expect(n.operand());
+    expect(ops::special_shifted_chebyshev_polynomial_w_out(&x, &n, out));
+}
+
 /// `sin(pi x) / (pi x)`, 1 at 0.
 #[doc(alias = "torch.special.sinc")]
 #[track_caller]
@@ -105,10 +831,91 @@ pub fn sinc_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::sinc_out(input, out));
 }
 
+/// Exponentials over their sum, along a dimension.
+#[doc(alias = "torch.special.softmax")]
+#[track_caller]
+pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::softmax(input, dim, None))
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.softmax")]
+#[track_caller]
+pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, None, out));
+}
+
+/// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut Tensor) {
+    expect(ops::softmax_out(input, dim, o.dtype, out));
+}
+
+/// Exponentials over their sum, along a dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
+    expect(ops::softmax(input, dim, o.dtype))
+}
+
+/// Spherical Bessel function of the first kind, order 0: `sin(x) / x`.
+#[doc(alias = "torch.special.spherical_bessel_j0")]
+#[track_caller]
+pub fn spherical_bessel_j0(x: &Tensor) -> Tensor {
+    expect(ops::special_spherical_bessel_j0(x))
+}
+
+/// Spherical Bessel function of the first kind, order 0: `sin(x) / x`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.spherical_bessel_j0")]
+#[track_caller]
+pub fn spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) {
+    expect(ops::special_spherical_bessel_j0_out(x, out));
+}
+
+/// `x log1p(y)`, 0 where x is 0 unless y is NaN.
+#[doc(alias = "torch.special.xlog1py")]
+#[track_caller]
+pub fn xlog1py(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
+    let other = expect(other.operand());
+    expect(ops::special_xlog1py(&input, &other))
+}
+
+/// `x log1p(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.xlog1py")]
+#[track_caller]
+pub fn xlog1py_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
+    let other = expect(other.operand());
+    expect(ops::special_xlog1py_out(&input, &other, out));
+}
+
 /// `x log(y)`, 0 where x is 0 unless y is NaN.
 #[doc(alias = "torch.special.xlogy")]
 #[track_caller]
-pub fn xlogy(input: &Tensor, other: impl Operand) -> Tensor {
+pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::xlogy(input, &other))
+    expect(ops::xlogy(&input, &other))
+}
+
+/// Hurwitz zeta function.
+#[doc(alias = "torch.special.zeta")]
+#[track_caller]
+pub fn zeta(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
+    let other = expect(other.operand());
+    expect(ops::special_zeta(&input, &other))
+}
+
+/// Hurwitz zeta function. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.zeta")]
+#[track_caller]
+pub fn zeta_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
+    let other = expect(other.operand());
+    expect(ops::special_zeta_out(&input, &other, out));
 }

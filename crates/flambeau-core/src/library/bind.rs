@@ -58,7 +58,7 @@ fn fits(p: &Param, v: &Value, position: usize) -> std::result::Result<bool, Erro
                 let optional = p.arg.ty == Ty::OptTensorList;
                 let wrong = l
                     .iter()
-                    .position(|x| !matches!(x, Value::Tensor(_)) && !(optional && matches!(x, Value::None)));
+                    .position(|x| !(matches!(x, Value::Tensor(_)) || optional && matches!(x, Value::None)));
                 if let Some(i) = wrong {
                     return Err(Error::type_(format!(
                         "expected Tensor as element {i} in argument {position}, but got {}",

@@ -46,6 +46,12 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
     for (path, f) in NATIVE {
         functions.entry((*path).to_string()).or_insert(Target::Native(*f));
     }
+    for (path, adapt) in ADAPTED {
+        if let Some(target) = functions.remove(*path) {
+            let f = Function { path: (*path).to_string(), target };
+            functions.insert((*path).to_string(), Target::Adapted(*adapt, Arc::new(f)));
+        }
+    }
     let mut alias = |dunder: String, of: String, swap: bool| {
         let Some(t) = functions.get(&of).cloned() else { return };
         let target = if swap { Target::Swapped(Arc::new(Function { path: of, target: t })) } else { t };
@@ -101,10 +107,10 @@ fn per_dim(all: &[i64], args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 fn item(t: &Tensor) -> Result<Scalar> {
     t.try_item::<Scalar>()
 }
-fn tolist(t: &Tensor, sizes: &[i64], flat: &mut std::vec::IntoIter<Value>) -> Value {
+fn tolist(sizes: &[i64], flat: &mut std::vec::IntoIter<Value>) -> Value {
     match sizes.split_first() {
         None => flat.next().unwrap_or(Value::None),
-        Some((n, rest)) => Value::List((0..*n).map(|_| tolist(t, rest, flat)).collect()),
+        Some((n, rest)) => Value::List((0..*n).map(|_| tolist(rest, flat)).collect()),
     }
 }
 fn all_items(t: &Tensor) -> Result<Vec<Value>> {
@@ -130,6 +136,72 @@ fn operand_type(s: &mut promotion::ResultTypeState, v: Option<&Value>) -> Result
         },
         None => Err(Error::type_("result_type() takes two arguments")),
     }
+}
+
+/// Operators whose Python forms are told apart by the type of the first argument.
+const ADAPTED: &[(&str, super::Adapt)] = &[("torch.Tensor.to", to_arguments)];
+
+/// `to(dtype, ..)`, `to(device, dtype, ..)`, `to(other, ..)`: all as keywords.
+fn to_arguments(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
+    let mut named = kwargs.to_vec();
+    let Some((first, mut rest)) = args.split_first() else { return Ok((Vec::new(), named)) };
+    let mut put = |k: &str, v: &Value| {
+        if named.iter().any(|(n, _)| n == k) {
+            return Err(Error::type_(format!("to() got multiple values for argument '{k}'")));
+        }
+        named.push((k.to_string(), v.clone()));
+        Ok(())
+    };
+    match rest.split_first() {
+        Some((Value::Tensor(t), more)) => {
+            put("dtype", &Value::DType(t.dtype()))?;
+            put("device", &Value::Device(t.device()))?;
+            rest = more;
+        }
+        Some((d @ Value::DType(_), more)) => {
+            put("dtype", d)?;
+            rest = more;
+        }
+        Some((d @ (Value::Device(_) | Value::Str(_) | Value::Int(_) | Value::None), more)) => {
+            put("device", d)?;
+            rest = more;
+            if let Some((d @ (Value::DType(_) | Value::None), more)) = rest.split_first() {
+                put("dtype", d)?;
+                rest = more;
+            }
+        }
+        _ => {}
+    }
+    for (k, v) in ["non_blocking", "copy"].into_iter().zip(rest) {
+        put(k, v)?;
+    }
+    let mut plain = vec![first.clone()];
+    plain.extend(rest.iter().skip(2).cloned());
+    if let Some(i) = named.iter().position(|(k, _)| k == "other") {
+        let (_, other) = named.remove(i);
+        if let Value::Tensor(t) = other {
+            named.push(("dtype".into(), Value::DType(t.dtype())));
+            named.push(("device".into(), Value::Device(t.device())));
+        }
+    }
+    Ok((plain, named))
+}
+
+/// The number behind `int(t)`, `float(t)` and `complex(t)`.
+fn python_scalar(args: &[Value]) -> Result<Scalar> {
+    let t = self_(args)?;
+    if t.numel() != 1 {
+        return Err(Error::value("only one element tensors can be converted to Python scalars"));
+    }
+    item(t)
+}
+fn python_int(args: &[Value]) -> Result<i64> {
+    let s = python_scalar(args)?;
+    let f = s.to_f64();
+    if (s.is_float() || s.is_complex()) && !(-(2f64.powi(63))..2f64.powi(63)).contains(&f) {
+        return Err(Error::runtime("value cannot be converted to type int64_t without overflow"));
+    }
+    Ok(s.to_i64())
 }
 
 /// Name and body.
@@ -169,7 +241,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.is_tensor", |a, _| one(matches!(a.first(), Some(Value::Tensor(_))))),
     ("torch.Tensor.item", |a, _| one(item(self_(a)?)?)),
     ("torch.Tensor.__bool__", |a, _| one(truth(self_(a)?)?)),
-    ("torch.Tensor.__int__", |a, _| one(item(self_(a)?)?.to_i64())),
+    ("torch.Tensor.__int__", |a, _| one(python_int(a)?)),
     ("torch.Tensor.__index__", |a, _| {
         let t = self_(a)?;
         if !t.dtype().is_integral(true) || t.dim() > 0 {
@@ -179,8 +251,8 @@ const NATIVE: &[(&str, NativeFn)] = &[
         }
         one(item(t)?.to_i64())
     }),
-    ("torch.Tensor.__float__", |a, _| one(item(self_(a)?)?.to_f64())),
-    ("torch.Tensor.__complex__", |a, _| Ok(vec![Value::Complex(item(self_(a)?)?.to_complex())])),
+    ("torch.Tensor.__float__", |a, _| one(python_scalar(a)?.to_f64())),
+    ("torch.Tensor.__complex__", |a, _| Ok(vec![Value::Complex(python_scalar(a)?.to_complex())])),
     ("torch.Tensor.__len__", |a, _| match self_(a)?.sizes().first() {
         Some(n) => one(*n),
         None => Err(Error::type_("len() of a 0-d tensor")),
@@ -188,7 +260,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.tolist", |a, _| {
         let t = self_(a)?;
         let mut flat = all_items(t)?.into_iter();
-        Ok(vec![tolist(t, t.sizes(), &mut flat)])
+        Ok(vec![tolist(t.sizes(), &mut flat)])
     }),
     ("torch.promote_types", |a, _| one(promotion::promote_types(dtype_of(a.first())?, dtype_of(a.get(1))?)?)),
     ("torch.can_cast", |a, _| one(promotion::can_cast(dtype_of(a.first())?, dtype_of(a.get(1))?))),

@@ -173,11 +173,7 @@ impl Signature {
                 name: if arg.name == "self" && !method { "input" } else { arg.name },
                 arg,
                 index,
-                kind: if silent && arg.ty == Ty::Tensor && index > 0 {
-                    Kind::TensorOrNumber
-                } else {
-                    Kind::Plain
-                },
+                kind: if silent && arg.ty == Ty::Tensor { Kind::TensorOrNumber } else { Kind::Plain },
             })
             .collect();
         let has = |n: &str| schema.args.iter().any(|a| a.name == n && a.kw_only);
@@ -191,7 +187,10 @@ impl Signature {
         };
         let mut all = vec![base.clone()];
         if !silent {
-            let numbers: Vec<usize> = (0..base.params.len()).filter(|&i| base.params[i].arg.number).collect();
+            let any = base.params.iter().any(|p| p.arg.number);
+            // a self that is not the first argument is an operand as its peer is (`where`)
+            let operand = |p: &Param| p.arg.number || (any && !method && p.arg.name == "self" && p.index > 0);
+            let numbers: Vec<usize> = (0..base.params.len()).filter(|&i| operand(&base.params[i])).collect();
             let variant = |which: &[usize]| {
                 let mut s = base.clone();
                 for &i in which {
@@ -205,7 +204,7 @@ impl Signature {
                 all.push(variant(&[i]));
             }
             // only selection among values takes nothing but numbers
-            if numbers.len() > 1 && base.params.len() > numbers.len() && !base.params[0].arg.number {
+            if numbers.len() > 1 && base.params.len() > numbers.len() && !numbers.contains(&0) {
                 all.push(variant(&numbers));
             }
         }

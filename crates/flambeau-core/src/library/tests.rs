@@ -34,7 +34,7 @@ fn binds_positions_keywords_and_defaults() {
     named.push(("input".into(), a.clone()));
     assert_eq!(numbers(&call("torch.add", &[], &named).unwrap()), [11.0, 22.0]);
     let numpy = kw("x2", b.clone());
-    assert_eq!(numbers(&call("torch.add", &[a.clone()], &numpy).unwrap()), [11.0, 22.0]);
+    assert_eq!(numbers(&call("torch.add", std::slice::from_ref(&a), &numpy).unwrap()), [11.0, 22.0]);
     assert_eq!(numbers(&call("torch.add", &[a.clone(), Value::Int(1)], &[]).unwrap()), [2.0, 3.0]);
 }
 
@@ -42,7 +42,7 @@ fn binds_positions_keywords_and_defaults() {
 fn in_place_and_out_write_what_they_are_given() {
     let a = t(&[1.0, 2.0]);
     call("torch.Tensor.add_", &[a.clone(), Value::Int(1)], &[]).unwrap();
-    assert_eq!(numbers(&[a.clone()]), [2.0, 3.0]);
+    assert_eq!(numbers(std::slice::from_ref(&a)), [2.0, 3.0]);
     let o = t(&[0.0, 0.0]);
     let r = call("torch.add", &[a.clone(), a.clone()], &kw("out", o.clone())).unwrap();
     assert_eq!(numbers(&r), [4.0, 6.0]);
@@ -71,17 +71,17 @@ fn error_texts_are_those_of_python() {
         "add(): argument 'other' (position 2) must be Tensor, not str"
     );
     assert_eq!(
-        text(call("torch.add", &[a.clone()], &[])),
+        text(call("torch.add", std::slice::from_ref(&a), &[])),
         "add() received an invalid combination of arguments - got (Tensor), but expected (Tensor input, Tensor other, *, \
          Number alpha = 1, Tensor out = None)"
     );
     assert_eq!(text(call("torch.neg", &[], &[])), "neg() missing 1 required positional arguments: \"input\"");
     assert_eq!(
-        text(call("torch.neg", &[a.clone()], &kw("foo", s.clone()))),
+        text(call("torch.neg", std::slice::from_ref(&a), &kw("foo", s.clone()))),
         "neg() got an unexpected keyword argument 'foo'"
     );
     assert_eq!(
-        text(call("torch.neg", &[a.clone()], &kw("input", a.clone()))),
+        text(call("torch.neg", std::slice::from_ref(&a), &kw("input", a.clone()))),
         "neg() got multiple values for argument 'input'"
     );
     assert_eq!(

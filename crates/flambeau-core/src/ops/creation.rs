@@ -205,3 +205,333 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
 pub fn zero_(self_: &Tensor) -> Result<()> {
     fill_(self_, Scalar::Int(0))
 }
+
+type Opt<T> = Option<T>;
+
+/// `eye`
+pub fn eye(
+    n: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    ensure!(n >= 0, Runtime, "n must be greater or equal to 0, got {n}");
+    eye_m(n, n, dtype, layout, device, pin_memory)
+}
+/// `eye.m`
+pub fn eye_m(
+    n: i64,
+    m: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    ensure!(n >= 0, Runtime, "n must be greater or equal to 0, got {n}");
+    ensure!(m >= 0, Runtime, "m must be greater or equal to 0, got {m}");
+    let t = zeros(&[n, m], dtype, layout, device, pin_memory)?;
+    fill_scalar_(&crate::ops::views::diagonal(&t, 0, 0, 1)?, Scalar::Int(1))?;
+    Ok(t)
+}
+
+/// Values `start + i step`, computed in f64 (or i64) and cast.
+fn sequence(
+    n: i64,
+    dtype: DType,
+    device: Device,
+    at: impl Fn(i64) -> Scalar,
+    integral: bool,
+) -> Result<Tensor> {
+    geometry::checked_bytes(&[n], dtype.size().max(8))?;
+    if device == Device::Meta {
+        return Tensor::empty_raw(&[n], dtype, device);
+    }
+    let wide = if integral {
+        Tensor::from_vec_raw((0..n).map(|i| at(i).to_i64()).collect::<Vec<i64>>(), &[n])?
+    } else {
+        Tensor::from_vec_raw((0..n).map(|i| at(i).to_f64()).collect::<Vec<f64>>(), &[n])?
+    };
+    if wide.dtype() == dtype { Ok(wide) } else { crate::ops::copy::cast_to(&wide, dtype) }
+}
+
+fn arange_dtype(given: Opt<DType>, args: &[Scalar]) -> DType {
+    given.unwrap_or_else(|| {
+        if args.iter().all(|a| a.is_integral(true)) { DType::I64 } else { promotion::default_dtype() }
+    })
+}
+/// `arange.start_step`
+pub fn arange_step(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    let dtype = arange_dtype(dtype, &[start, end, step]);
+    let (dtype, device) = factory(Some(dtype), layout, device, pin_memory)?;
+    let integral = [start, end, step].iter().all(|a| a.is_integral(true));
+    let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
+    ensure!(d != 0.0, Runtime, "step must be nonzero");
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
+    ensure!(
+        (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
+        Runtime,
+        "upper bound and lower bound inconsistent with step sign"
+    );
+    ensure!(
+        !dtype.is_complex() && dtype != DType::Bool,
+        Unsupported,
+        "\"arange_cpu\" not implemented for '{}'",
+        dtype.scalar_type_name()
+    );
+    let n = if integral && dtype.is_integral(false) {
+        let (s, e, d) = (start.to_i64() as i128, end.to_i64() as i128, step.to_i64() as i128);
+        let span = if d > 0 { e - s + d - 1 } else { s - e - d - 1 };
+        span / d.abs()
+    } else {
+        ((e - s) / d).ceil() as i128
+    };
+    let n = i64::try_from(n).map_err(|_| Error::runtime("invalid size, possible overflow?"))?;
+    let int_steps = dtype.is_integral(false);
+    sequence(
+        n,
+        dtype,
+        device,
+        |i| {
+            if int_steps {
+                Scalar::Int(start.to_i64().wrapping_add(i.wrapping_mul(step.to_i64())))
+            } else {
+                // computed in float64 and rounded once
+                Scalar::Float(s + i as f64 * d)
+            }
+        },
+        int_steps,
+    )
+}
+/// `arange.start`
+pub fn arange_start(
+    start: Scalar,
+    end: Scalar,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    arange_step(start, end, Scalar::Int(1), dtype, layout, device, pin_memory)
+}
+/// `arange`
+pub fn arange(
+    end: Scalar,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    arange_step(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin_memory)
+}
+/// `range.step`
+pub fn range_step(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
+    let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
+    ensure!(d != 0.0, Runtime, "step must be nonzero");
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
+    ensure!(
+        (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
+        Runtime,
+        "upper bound and lower bound inconsistent with step sign"
+    );
+    let n = ((e - s) / d).floor() as i64 + 1;
+    sequence(n, dtype, device, |i| Scalar::Float(s + i as f64 * d), false)
+}
+/// `linspace`: the second half is counted from the end, as PyTorch does.
+pub fn linspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    ensure!(steps >= 0, Runtime, "number of steps must be non-negative");
+    let complex = start.is_complex() || end.is_complex();
+    let dtype = dtype.unwrap_or_else(|| {
+        if complex { promotion::default_complex_dtype() } else { promotion::default_dtype() }
+    });
+    let (dtype, device) = factory(Some(dtype), layout, device, pin_memory)?;
+    if dtype.is_complex() {
+        let parts = |f: fn(num_complex::Complex<f64>) -> f64| {
+            linspace(
+                f(start.to_complex()).into(),
+                f(end.to_complex()).into(),
+                steps,
+                Some(dtype.to_real()),
+                None,
+                Some(device),
+                None,
+            )
+        };
+        return ops::complex(&parts(|c| c.re)?, &parts(|c| c.im)?);
+    }
+    ensure!(
+        !complex,
+        Runtime,
+        "linspace: inferred dtype {} can't be safely cast to passed dtype {}",
+        promotion::default_complex_dtype(),
+        dtype
+    );
+    let (s, e) = (start.to_f64(), end.to_f64());
+    let half = steps / 2;
+    if dtype.is_integral(true) {
+        let d = if steps > 1 { (e - s) / (steps - 1) as f64 } else { 0.0 };
+        let (s, e, d) = (s as f32 as f64, e as f32 as f64, d as f32 as f64);
+        return sequence(
+            steps,
+            dtype,
+            device,
+            |i| Scalar::Int(if i < half { s + d * i as f64 } else { e - d * (steps - i - 1) as f64 } as i64),
+            true,
+        );
+    }
+    if dtype == DType::F64 {
+        let d = (e - s) / (steps - 1).max(1) as f64;
+        return sequence(
+            steps,
+            dtype,
+            device,
+            |i| if i < half { s + d * i as f64 } else { e - d * (steps - i - 1) as f64 }.into(),
+            false,
+        );
+    }
+    let (s, e) = (s as f32, e as f32);
+    let d = (e - s) / (steps - 1).max(1) as f32;
+    sequence(
+        steps,
+        dtype,
+        device,
+        |i| {
+            if steps == 1 {
+                s
+            } else if i < half {
+                d.mul_add(i as f32, s)
+            } else {
+                (-d).mul_add((steps - i - 1) as f32, e)
+            }
+            .into()
+        },
+        false,
+    )
+}
+/// `logspace`
+pub fn logspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
+    let work = if dtype.is_integral(true) { DType::F64 } else { dtype };
+    let x = linspace(start, end, steps, Some(work), None, Some(device), None)?;
+    let r = ops::pow(&crate::ergonomic::wrapped_number(Scalar::Float(base))?, &x)?;
+    ops::to(&r, Some(dtype), None, None, None, false, false, None)
+}
+
+macro_rules! new_like {
+    ($($name:ident($($a:ident: $t:ty),*) $f:ident;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`: this tensor's dtype and device unless told otherwise.")]
+        pub fn $name(self_: &Tensor, size: &[i64], $($a: $t,)* dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+            $f(size, $($a,)* Some(dtype.unwrap_or(self_.dtype())), layout, Some(device.unwrap_or(self_.device())), pin_memory)
+        }
+    )*};
+}
+new_like! {
+    new_zeros() zeros;
+    new_ones() ones;
+    new_full(fill_value: Scalar) full;
+    new_empty_strided(stride: &[i64]) empty_strided;
+}
+/// `new_empty`
+pub fn new_empty(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    empty(
+        size,
+        Some(dtype.unwrap_or(self_.dtype())),
+        layout,
+        Some(device.unwrap_or(self_.device())),
+        pin_memory,
+        None,
+    )
+}
+
+fn triangle_indices(
+    row: i64,
+    col: i64,
+    dtype: DType,
+    device: Device,
+    keep: impl Fn(i64, i64) -> bool,
+) -> Result<Tensor> {
+    ensure!(row >= 0, Runtime, "row must be non-negative, got{row}");
+    ensure!(col >= 0, Runtime, "col must be non-negative, got{col}");
+    geometry::checked_bytes(&[row, col], 16)?;
+    let (mut r, mut c) = (Vec::new(), Vec::new());
+    for i in 0..row {
+        for j in (0..col).filter(|j| keep(i, *j)) {
+            r.push(i);
+            c.push(j);
+        }
+    }
+    let n = r.len() as i64;
+    r.extend(c);
+    let t = Tensor::from_vec_raw(r, &[2, n])?;
+    if device == Device::Meta {
+        return Tensor::empty_raw(&[2, n], dtype, device);
+    }
+    if dtype == DType::I64 { Ok(t) } else { crate::ops::copy::cast_to(&t, dtype) }
+}
+/// `tril_indices`
+pub fn tril_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
+    triangle_indices(row, col, d, dev, |i, j| j - i <= offset)
+}
+/// `triu_indices`
+pub fn triu_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+) -> Result<Tensor> {
+    let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
+    triangle_indices(row, col, d, dev, |i, j| j - i >= offset)
+}

@@ -3,10 +3,19 @@
 
 pub use crate::generated::ops::*;
 
+pub(crate) mod blas;
 pub(crate) mod comparison;
 pub(crate) mod copy;
 pub(crate) mod creation;
+pub(crate) mod einsum;
+pub mod indexing;
+pub(crate) mod joining;
 pub(crate) mod pointwise;
+pub(crate) mod random;
 pub(crate) mod reduction;
+pub(crate) mod scan;
+pub(crate) mod softmax;
+pub(crate) mod sorting;
+pub(crate) mod special;
 pub(crate) mod unary;
 pub(crate) mod views;

@@ -311,20 +311,3 @@ pub fn heaviside_check(self_: &Tensor, values: &Tensor) -> Result<()> {
     );
     Ok(())
 }
-
-/// `other / self`, as Python's `__rtruediv__` does it.
-pub fn rtruediv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    ops::mul(&ops::reciprocal(self_)?, other)
-}
-/// `other // self`
-pub fn rfloordiv(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    ops::floor_divide(other, self_)
-}
-/// `other % self`
-pub fn rmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    ops::remainder(other, self_)
-}
-/// `other ** self`
-pub fn rpow(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    ops::pow(other, self_)
-}

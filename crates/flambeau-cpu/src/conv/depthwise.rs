@@ -5,7 +5,7 @@ use super::shape::ConvShape;
 use crate::isa::{Isa, Job, run};
 use crate::matmul::WideScalar;
 use crate::parallel::parallel_for;
-use crate::scratch::SharedMut;
+use crate::scratch::{SharedMut, with_scratch};
 
 /// Calls `f(tap, output row, input row, lo, hi, first input column)` for each pair of rows that a tap joins.
 #[inline(always)]
@@ -48,8 +48,59 @@ macro_rules! by_stride {
     };
 }
 
+/// Lanes that are computed at once.
+const L: usize = 16;
+
+/// The padded input plane as [`Plane`] reads it: columns are sorted by their remainder by the stride, so that every tap
+/// of neighbouring outputs is a contiguous run; rows end with slack, so that runs are always whole vectors.
+struct Packing {
+    /// Padded rows of a depth slice.
+    rows: usize,
+    /// Elements per row and remainder.
+    width: usize,
+    /// Elements of all.
+    len: usize,
+    /// Where each tap starts, from the first output's own place on.
+    taps: Vec<usize>,
+}
+impl Packing {
+    fn new(s: &ConvShape) -> Self {
+        let phases = s.stride[2];
+        let rows = s.input[1] + 2 * s.pad[1];
+        let width = (s.input[2] + 2 * s.pad[2]).div_ceil(phases) + L;
+        let mut taps = Vec::with_capacity(s.taps());
+        for kd in 0..s.kernel[0] {
+            for kh in 0..s.kernel[1] {
+                for kw in 0..s.kernel[2] {
+                    let row = kd * s.dilation[0] * rows + kh * s.dilation[1];
+                    let shift = kw * s.dilation[2];
+                    taps.push((row * phases + shift % phases) * width + shift / phases);
+                }
+            }
+        }
+        Packing { rows, width, len: (s.input[0] + 2 * s.pad[0]) * rows * phases * width, taps }
+    }
+    /// Copies a plane into the middle of `to`, whose border stays.
+    fn pack<T: Copy>(&self, s: &ConvShape, x: &[T], to: &mut [T]) {
+        let phases = s.stride[2];
+        for (r, x) in x.chunks_exact(s.input[2]).enumerate() {
+            let (d, h) = (r / s.input[1] + s.pad[0], r % s.input[1] + s.pad[1]);
+            let row = &mut to[(d * self.rows + h) * phases * self.width..][..phases * self.width];
+            if phases == 1 {
+                row[s.pad[2]..][..x.len()].copy_from_slice(x);
+                continue;
+            }
+            for (j, v) in x.iter().enumerate() {
+                let j = j + s.pad[2];
+                row[j % phases * self.width + j / phases] = *v;
+            }
+        }
+    }
+}
+
 struct Plane<'a, T> {
     s: &'a ConvShape,
+    packing: &'a Packing,
     x: &'a [T],
     w: &'a [T],
     bias: T,
@@ -58,20 +109,26 @@ struct Plane<'a, T> {
 impl<T: WideScalar> Job for Plane<'_, T> {
     type Out = ();
     #[inline(always)]
-    #[allow(non_snake_case)]
     fn run<I: Isa>(self) {
-        let ow = self.s.output[2];
-        for (r, y) in self.y.chunks_exact_mut(ow).enumerate() {
-            y.fill(self.bias);
-            pairs(self.s, r, |tap, row, lo, hi, first| {
-                let (w, y, x) = (self.w[tap], &mut y[lo..hi], &self.x[row + first..]);
-                by_stride!(self.s.stride[2], S => {
-                    let x = &x[..(y.len() - 1) * S + 1];
-                    for i in 0..y.len() {
-                        y[i] = y[i].plus(w.times(x[i * S]));
+        let (s, p) = (self.s, self.packing);
+        for (r, y) in self.y.chunks_exact_mut(s.output[2]).enumerate() {
+            let (d, h) = (r / s.output[1] * s.stride[0], r % s.output[1] * s.stride[1]);
+            let row = &self.x[(d * p.rows + h) * s.stride[2] * p.width..];
+            for (j, y) in y.chunks_mut(L).enumerate() {
+                let x = &row[j * L..];
+                let mut acc = [self.bias; L];
+                for (w, tap) in self.w.iter().zip(&p.taps) {
+                    let x = &x[*tap..*tap + L];
+                    for l in 0..L {
+                        acc[l] = w.fma::<I>(x[l], acc[l]);
                     }
-                });
-            });
+                }
+                if y.len() == L {
+                    y.copy_from_slice(&acc);
+                } else {
+                    y.copy_from_slice(&acc[..y.len()]);
+                }
+            }
         }
     }
 }
@@ -113,7 +170,6 @@ impl<T: WideScalar> Job for PlaneWeight<'_, T> {
     #[inline(always)]
     #[allow(non_snake_case)]
     fn run<I: Isa>(self) {
-        const L: usize = 16;
         let gw = self.gw;
         for (r, gy) in self.gy.chunks_exact(self.s.output[2]).enumerate() {
             pairs(self.s, r, |tap, row, lo, hi, first| {
@@ -153,15 +209,20 @@ fn grain(s: &ConvShape) -> usize {
 
 pub(super) fn forward<T: WideScalar>(s: &ConvShape, x: &[T], w: &[T], bias: Option<&[T]>, out: &mut [T]) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
+    let packing = Packing::new(s);
     let out = SharedMut::new(out);
     parallel_for(s.n * s.c, grain(s), |r| {
-        for p in r {
-            let c = p % s.c;
-            // SAFETY: plane `p` is this index's own.
-            let y = unsafe { out.slice(p * op, op) };
-            let bias = bias.map_or(T::ZERO, |b| b[c]);
-            run(Plane { s, x: &x[p * ip..(p + 1) * ip], w: &w[c * taps..(c + 1) * taps], bias, y });
-        }
+        with_scratch::<T, _>(packing.len, |buf| {
+            buf.fill(T::ZERO);
+            for p in r {
+                let c = p % s.c;
+                packing.pack(s, &x[p * ip..(p + 1) * ip], buf);
+                // SAFETY: plane `p` is this index's own.
+                let y = unsafe { out.slice(p * op, op) };
+                let bias = bias.map_or(T::ZERO, |b| b[c]);
+                run(Plane { s, packing: &packing, x: buf, w: &w[c * taps..(c + 1) * taps], bias, y });
+            }
+        });
     });
 }
 

@@ -16,6 +16,12 @@ pub trait WideScalar: Element {
     fn plus(self, o: Self) -> Self;
     /// `self * o`; integers wrap.
     fn times(self, o: Self) -> Self;
+    /// `self * b + c`, fused where the machine can.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn fma<I: crate::isa::Isa>(self, b: Self, c: Self) -> Self {
+        self.times(b).plus(c)
+    }
     /// One tile on the calling thread: `C = alpha A B + beta C`; `beta` 0 does not read C.
     ///
     /// # Safety
@@ -93,7 +99,7 @@ pub(super) unsafe fn tiled<T: WideScalar>(
 }
 
 macro_rules! native {
-    ($($t:ty, $zero:expr, $one:expr, $($vec:ident)?);* $(;)?) => {$(
+    ($($t:ty, $zero:expr, $one:expr, $($vec:ident, $fma:ident)?);* $(;)?) => {$(
         impl WideScalar for $t {
             const ZERO: Self = $zero;
             const ONE: Self = $one;
@@ -101,6 +107,10 @@ macro_rules! native {
             fn plus(self, o: Self) -> Self { self + o }
             #[inline(always)]
             fn times(self, o: Self) -> Self { self * o }
+            $(
+                #[inline(always)]
+                fn fma<I: crate::isa::Isa>(self, b: Self, c: Self) -> Self { I::$fma(self, b, c) }
+            )?
             #[inline]
             unsafe fn tile(
                 m: usize, n: usize, k: usize, alpha: Self,
@@ -143,8 +153,8 @@ macro_rules! native {
     )*};
 }
 native! {
-    f32, 0.0, 1.0, try_matvec;
-    f64, 0.0, 1.0, try_matvec;
+    f32, 0.0, 1.0, try_matvec, fma32;
+    f64, 0.0, 1.0, try_matvec, fma64;
     Complex<f32>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), ;
     Complex<f64>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), ;
 }

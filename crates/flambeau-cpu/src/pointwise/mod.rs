@@ -37,7 +37,9 @@ mod stage;
 pub mod activation;
 pub mod arith;
 pub mod compare;
+pub mod more;
 pub mod special;
+pub mod trig;
 pub mod unary;
 
 #[cfg(test)]
@@ -48,8 +50,10 @@ pub use arith::*;
 pub use compare::*;
 pub use drive::LoopFn;
 pub(crate) use drive::{Kernel, Slot};
+pub use more::*;
 pub use special::*;
 pub(crate) use stage::Conv;
+pub use trig::{COS, SIN};
 pub use unary::*;
 
 use crate::DType;

@@ -59,7 +59,7 @@ pointwise! {
     XLOG1PY = "xlog1py"(x, y) cost 600 { float => xlog(x, y, y.log1p()) }
     /// `sin(pi x) / (pi x)`, 1 at 0.
     SINC = "sinc"(x) cost 800 {
-        float => { let p = x * V::c(std::f64::consts::PI); V::pick(x == V::zero(), V::one(), p.sin() / p) },
+        float_scalar => { let p = x * V::c(std::f64::consts::PI); V::pick(x == V::zero(), V::one(), p.sin() / p) },
         complex => {
             let p = x.scale(V::c(std::f64::consts::PI));
             if x.is_zero() { Cx::c(1.0) } else { complex_sinh(p.mul_i()).mul_neg_i() / p }

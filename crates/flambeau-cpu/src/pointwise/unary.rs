@@ -46,10 +46,6 @@ pointwise! {
     LOG10 = "log10"(x) cost 400 { float => x.log10(), complex => s::complex_ln(x).scale(V::c(std::f64::consts::LOG10_E)) }
     /// log(1 + x).
     LOG1P = "log1p"(x) cost 450 { float => x.log1p(), complex => s::complex_log1p(x) }
-    /// Sine.
-    SIN = "sin"(x) cost 600 { float => x.sin(), complex => s::complex_sinh(x.mul_i()).mul_neg_i() }
-    /// Cosine.
-    COS = "cos"(x) cost 600 { float => x.cos(), complex => s::complex_cosh(x.mul_i()) }
     /// Tangent.
     TAN = "tan"(x) cost 4000 { float_scalar => x.tan(), complex => s::complex_tanh(x.mul_i()).mul_neg_i() }
     /// Arc sine.

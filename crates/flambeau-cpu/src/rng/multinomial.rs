@@ -21,7 +21,8 @@ impl Generator {
         if categories == 0 || samples == 0 {
             return Err("cannot sample n_sample <= 0 samples".into());
         }
-        if replacement {
+        // A single draw is the same either way, and the race below is what the recorded streams have.
+        if replacement && samples > 1 {
             return self.with_replacement(weights, categories, samples, out);
         }
         if samples > categories {
@@ -72,8 +73,7 @@ impl Generator {
             let mut sum = 0.0;
             for (c, w) in cumulative.iter_mut().zip(row) {
                 let w = w.to_f64();
-                // NaN fails too.
-                if !(w >= 0.0) {
+                if w < 0.0 || w.is_nan() {
                     return Err(
                         "invalid multinomial distribution (encountering probability entry < 0)".into()
                     );
@@ -87,7 +87,7 @@ impl Generator {
                 sum = round(sum + w);
                 *c = sum;
             }
-            if !(sum > 0.0) {
+            if sum <= 0.0 || sum.is_nan() {
                 return Err(ZERO_SUM.into());
             }
             cumulative.iter_mut().for_each(|c| *c = round(*c / sum));

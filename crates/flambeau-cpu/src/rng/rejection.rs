@@ -102,7 +102,7 @@ impl Generator {
         for (o, l) in out.iter_mut().zip(lambda) {
             let l = l.to_f64();
             // NaN fails too.
-            if !(l >= 0.0) {
+            if l < 0.0 || l.is_nan() {
                 return Err("invalid Poisson rate, expected rate to be non-negative".into());
             }
             // An infinite rate would never be accepted.

@@ -57,8 +57,8 @@ fn i_large(x: f64, order: i32) -> f64 {
 /// `exp(x) K_v(x)` by the trapezoidal rule on `exp(-x (cosh t - 1)) cosh(v t)`, which converges exponentially; x from about
 /// one on.
 fn k_integral(x: f64, v: f64) -> f64 {
-    let h = 0.125;
-    let (mut sum, mut t) = (0.5, h);
+    let h = 0.125f64;
+    let (mut sum, mut t) = (0.5f64, h);
     loop {
         let s = (0.5 * t).sinh();
         let e = -2.0 * x * s * s;
@@ -152,8 +152,8 @@ fn airy_negative(x: f64, zeta: f64) -> f64 {
     // u_k / zeta^k, their signs going + + - - in pairs
     let (mut term, mut even, mut odd, mut k) = (1.0f64, 1.0, 0.0, 1.0);
     loop {
-        let next = term * (6.0 * k - 5.0) * (6.0 * k - 3.0) * (6.0 * k - 1.0)
-            / (216.0 * k * (2.0 * k - 1.0) * zeta);
+        let next =
+            term * (6.0 * k - 5.0) * (6.0 * k - 3.0) * (6.0 * k - 1.0) / (216.0 * k * (2.0 * k - 1.0) * zeta);
         if next.abs() >= term.abs() || next.abs() < 1e-18 {
             break;
         }

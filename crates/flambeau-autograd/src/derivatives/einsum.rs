@@ -1,0 +1,1 @@
+//! `einsum` is a composite: no formulas of its own.

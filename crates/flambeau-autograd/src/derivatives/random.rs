@@ -1,0 +1,1 @@
+//! Random fills: no gradient flows through them.

@@ -1,0 +1,4 @@
+//! Functions of `torch` that no table row can describe: the facade re-exports them with the generated ones.
+
+pub use crate::literal::{as_tensor, scalar_tensor, tensor, tensor_with, try_tensor};
+pub use crate::print::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};

@@ -1,0 +1,594 @@
+//! Matrix and vector products.
+
+use crate::access::Access;
+use crate::error::Result;
+use crate::geometry::{self, SizeVec, fmt_sizes};
+use crate::ops::copy::{copy_into, resolve_lazy};
+use crate::out::OutMeta;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::{DType, Error, bail, ensure, ops};
+use flambeau_cpu::matmul::erased::{self, MatAny, MatAnyMut};
+
+fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
+    ensure!(
+        a.dtype() == b.dtype(),
+        DType,
+        "expected m1 and m2 to have the same dtype, but got: {} != {}",
+        c_name(a.dtype()),
+        c_name(b.dtype())
+    );
+    Ok(())
+}
+/// What C++ calls the type in these errors.
+fn c_name(d: DType) -> &'static str {
+    match d {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::F16 => "c10::Half",
+        DType::BF16 => "c10::BFloat16",
+        DType::I64 => "long",
+        DType::I32 => "int",
+        DType::I16 => "short",
+        DType::I8 => "signed char",
+        DType::U8 => "unsigned char",
+        DType::Bool => "bool",
+        DType::C64 => "c10::complex<float>",
+        DType::C128 => "c10::complex<double>",
+        other => other.name(),
+    }
+}
+fn two(sizes: &[i64]) -> String {
+    sizes.iter().map(i64::to_string).collect::<Vec<_>>().join("x")
+}
+
+/// A matrix operand: itself where its strides serve, else a copy.
+fn operand(t: &Tensor) -> Result<Tensor> {
+    resolve_lazy(t)
+}
+fn strides2(t: &Tensor) -> (usize, usize) {
+    let n = t.dim();
+    (t.strides()[n - 2] as usize, t.strides()[n - 1] as usize)
+}
+/// `out = alpha a b + beta out`, all ready: same dtype, no lazy bits, `[b, m, k] x [b, k, n]` (2-d: without b).
+fn gemm_into(label: &str, alpha: Scalar, a: &Tensor, b: &Tensor, beta: Scalar, out: &Tensor) -> Result<()> {
+    let r = a.dim();
+    let (m, k, n) = (a.sizes()[r - 2] as usize, a.sizes()[r - 1] as usize, b.sizes()[r - 1] as usize);
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let acc = Access::new(&[a, b], &[out])?;
+    let (ar, ac) = strides2(a);
+    let (br, bc) = strides2(b);
+    let (or, oc) = strides2(out);
+    let (x, y) =
+        (MatAny { data: acc.any(0)?, row: ar, col: ac }, MatAny { data: acc.any(1)?, row: br, col: bc });
+    let z = MatAnyMut { data: acc.any_mut(0)?, row: or, col: oc };
+    let done = if r == 2 {
+        erased::gemm(m, n, k, alpha.param(), x, y, beta.param(), z)
+    } else {
+        let s = |t: &Tensor| if t.sizes()[0] == 1 { 0 } else { t.strides()[0] as usize };
+        erased::gemm_batched(
+            out.sizes()[0] as usize,
+            m,
+            n,
+            k,
+            alpha.param(),
+            (x, s(a)),
+            (y, s(b)),
+            beta.param(),
+            (z, out.strides()[0] as usize),
+        )
+    };
+    done.ok_or_else(|| Error::not_implemented_for(label, a.dtype()))
+}
+/// PyTorch's CPU products have no kernel for bool.
+fn no_bool(label: &str, t: &Tensor) -> Result<()> {
+    ensure!(t.dtype() != DType::Bool, Unsupported, "\"{label}\" not implemented for 'Bool'");
+    Ok(())
+}
+
+/// `mm`
+pub fn mm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
+    ensure!(self_.dim() == 2, Runtime, "self must be a matrix");
+    ensure!(mat2.dim() == 2, Runtime, "mat2 must be a matrix");
+    ensure!(
+        self_.sizes()[1] == mat2.sizes()[0],
+        Runtime,
+        "mat1 and mat2 shapes cannot be multiplied ({} and {})",
+        two(self_.sizes()),
+        two(mat2.sizes())
+    );
+    same_dtype(self_, mat2)?;
+    Ok(OutMeta::of(
+        &[self_.sizes()[0], mat2.sizes()[1]],
+        self_.dtype(),
+        crate::iter::common_device(&[self_, mat2])?,
+    ))
+}
+/// `mm`
+pub fn mm_cpu(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    no_bool("addmm_impl_cpu_", self_)?;
+    gemm_into("addmm_impl_cpu_", Scalar::Int(1), &operand(self_)?, &operand(mat2)?, Scalar::Int(0), out)
+}
+
+/// `bmm`
+pub fn bmm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
+    ensure!(self_.dim() == 3, Runtime, "batch1 must be a 3D tensor");
+    ensure!(mat2.dim() == 3, Runtime, "batch2 must be a 3D tensor");
+    let (s, t) = (self_.sizes(), mat2.sizes());
+    ensure!(
+        s[0] == t[0] && s[2] == t[1],
+        Runtime,
+        "Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+        s[0],
+        s[2],
+        t[0],
+        t[1]
+    );
+    ensure!(
+        self_.dtype() == mat2.dtype(),
+        DType,
+        "expected scalar type {} but found {}",
+        self_.dtype().scalar_type_name(),
+        mat2.dtype().scalar_type_name()
+    );
+    Ok(OutMeta::of(&[s[0], s[1], t[2]], self_.dtype(), crate::iter::common_device(&[self_, mat2])?))
+}
+/// `bmm`
+pub fn bmm_cpu(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    no_bool("bmm", self_)?;
+    gemm_into("bmm", Scalar::Int(1), &operand(self_)?, &operand(mat2)?, Scalar::Int(0), out)
+}
+
+fn check_scale(dtype: DType, s: Scalar, name: &str) -> Result<()> {
+    if dtype.is_integral(true) {
+        ensure!(
+            s.is_integral(true),
+            Runtime,
+            "For integral input tensors, argument {name} must not be a floating point number."
+        );
+    }
+    Ok(())
+}
+/// `out = beta self + alpha (a b)`, with `self` broadcast; a zero `beta` ignores `self`, NaN included.
+fn scaled_into(
+    label: &str,
+    self_: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    no_bool(label, a)?;
+    check_scale(a.dtype(), beta, "beta")?;
+    check_scale(a.dtype(), alpha, "alpha")?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    if !beta.equals(0.0) {
+        copy_into(out, self_)?;
+    }
+    gemm_into(label, alpha, &operand(a)?, &operand(b)?, beta, out)
+}
+fn broadcasts(self_: &Tensor, sizes: &[i64]) -> Result<()> {
+    geometry::expand_strides(self_.sizes(), self_.strides(), sizes).map(drop)
+}
+fn same_self(self_: &Tensor, a: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == a.dtype(),
+        DType,
+        "self and mat2 must have the same dtype, but got {} and {}",
+        self_.dtype().scalar_type_name(),
+        a.dtype().scalar_type_name()
+    );
+    Ok(())
+}
+
+/// `addmm`
+pub fn addmm_meta(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    _beta: Scalar,
+    _alpha: Scalar,
+) -> Result<OutMeta> {
+    ensure!(mat1.dim() == 2, Runtime, "mat1 must be a matrix, got {}-D tensor", mat1.dim());
+    ensure!(mat2.dim() == 2, Runtime, "mat2 must be a matrix, got {}-D tensor", mat2.dim());
+    let m = mm_meta(mat1, mat2)?;
+    broadcasts(self_, &m.sizes)?;
+    same_self(self_, mat2)?;
+    Ok(m)
+}
+/// `addmm`
+pub fn addmm_cpu(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    scaled_into("addmm_impl_cpu_", self_, mat1, mat2, beta, alpha, out)
+}
+/// `baddbmm`
+pub fn baddbmm_meta(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    _beta: Scalar,
+    _alpha: Scalar,
+) -> Result<OutMeta> {
+    let m = bmm_meta(batch1, batch2)?;
+    broadcasts(self_, &m.sizes)?;
+    ensure!(
+        self_.dtype() == batch1.dtype(),
+        DType,
+        "Input dtypes must be the same, got: input {}, batch1: {}, batch2: {}",
+        self_.dtype().scalar_type_name(),
+        batch1.dtype().scalar_type_name(),
+        batch2.dtype().scalar_type_name()
+    );
+    Ok(m)
+}
+/// `baddbmm`
+pub fn baddbmm_cpu(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    scaled_into("baddbmm", self_, batch1, batch2, beta, alpha, out)
+}
+/// `addbmm`: the sum of the batch's products.
+pub fn addbmm(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let m = bmm_meta(batch1, batch2)?;
+    broadcasts(self_, &m.sizes[1..])?;
+    let (b, r, k) = (batch1.sizes()[0], batch1.sizes()[1], batch1.sizes()[2]);
+    let c = batch2.sizes()[2];
+    // one product of [r, b k] and [b k, c]
+    let x = ops::reshape(&ops::transpose(batch1, 0, 1)?, &[r, b * k])?;
+    let y = ops::reshape(batch2, &[b * k, c])?;
+    ops::addmm(self_, &x, &y, beta, alpha)
+}
+
+/// `mv`
+pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    ensure!(
+        self_.dim() == 2 && vec.dim() == 1,
+        Runtime,
+        "vector + matrix @ vector expected, got 1, {}, {}",
+        self_.dim(),
+        vec.dim()
+    );
+    ensure!(
+        self_.sizes()[1] == vec.sizes()[0],
+        Runtime,
+        "size mismatch, got input ({}), mat ({}), vec ({})",
+        self_.sizes()[0],
+        two(self_.sizes()),
+        vec.sizes()[0]
+    );
+    ops::squeeze_dim(&ops::mm(self_, &ops::unsqueeze(vec, 1)?)?, 1)
+}
+/// `addmv`
+pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    ensure!(
+        mat.dim() == 2 && vec.dim() == 1 && self_.dim() <= 1,
+        Runtime,
+        "vector + matrix @ vector expected, got {}, {}, {}",
+        self_.dim(),
+        mat.dim(),
+        vec.dim()
+    );
+    ensure!(
+        mat.sizes()[1] == vec.sizes()[0] && (self_.numel() == mat.sizes()[0] || self_.numel() == 1),
+        Runtime,
+        "size mismatch, got input ({}), mat ({}), vec ({})",
+        self_.sizes().first().copied().unwrap_or(1),
+        two(mat.sizes()),
+        vec.sizes()[0]
+    );
+    let bias = ops::expand(self_, &[mat.sizes()[0]], false)?;
+    let r = ops::addmm(&ops::unsqueeze(&bias, 1)?, mat, &ops::unsqueeze(vec, 1)?, beta, alpha)?;
+    ops::squeeze_dim(&r, 1)
+}
+/// `addr`
+pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    ensure!(
+        vec1.dim() == 1 && vec2.dim() == 1,
+        Runtime,
+        "addr: Expected 1-D argument vec{}, but got {}-D",
+        if vec1.dim() == 1 { 2 } else { 1 },
+        if vec1.dim() == 1 { vec2.dim() } else { vec1.dim() }
+    );
+    let number = crate::ergonomic::wrapped_number;
+    let common = crate::promotion::result_type(&[self_, vec1, vec2])?;
+    let bool_out = common == DType::Bool;
+    if !bool_out {
+        check_scale(common, beta, "beta")?;
+        check_scale(common, alpha, "alpha")?;
+    }
+    broadcasts(self_, &[vec1.numel(), vec2.numel()])?;
+    let cast = |t: &Tensor| ops::to(t, Some(common), None, None, None, false, false, None);
+    let o = ops::outer(&cast(vec1)?, &cast(vec2)?)?;
+    let o = if alpha.equals(1.0) { o } else { ops::mul(&o, &number(alpha)?)? };
+    if beta.equals(0.0) {
+        return Ok(o);
+    }
+    let s = cast(self_)?;
+    let s = if beta.equals(1.0) { s } else { ops::mul(&s, &number(beta)?)? };
+    let r = ops::add(&s, &o, Scalar::Int(1))?;
+    ops::to(&r, Some(common), None, None, None, false, false, None)
+}
+/// `outer`
+pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    ensure!(self_.dim() == 1, Runtime, "outer: Expected 1-D argument self, but got {}-D", self_.dim());
+    ensure!(vec2.dim() == 1, Runtime, "outer: Expected 1-D argument vec2, but got {}-D", vec2.dim());
+    ops::mul(&ops::unsqueeze(self_, 1)?, vec2)
+}
+
+fn check_dot(self_: &Tensor, other: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dim() == 1 && other.dim() == 1,
+        Runtime,
+        "1D tensors expected, but got {}D and {}D tensors",
+        self_.dim(),
+        other.dim()
+    );
+    ensure!(
+        self_.dtype() == other.dtype(),
+        DType,
+        "dot : expected both vectors to have same dtype, but found {} and {}",
+        self_.dtype().scalar_type_name(),
+        other.dtype().scalar_type_name()
+    );
+    ensure!(
+        self_.numel() == other.numel(),
+        Runtime,
+        "inconsistent tensor size, expected tensor {} and src {} to have the same number of elements, but got {} and {} elements respectively",
+        fmt_sizes(self_.sizes()),
+        fmt_sizes(other.sizes()),
+        self_.numel(),
+        other.numel()
+    );
+    Ok(())
+}
+/// `dot`
+pub fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<OutMeta> {
+    check_dot(self_, tensor)?;
+    Ok(OutMeta::of(&[], self_.dtype(), self_.device()))
+}
+/// `dot`
+pub fn dot_cpu(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
+    no_bool("dot", self_)?;
+    let (x, y) = (resolve_lazy(self_)?, resolve_lazy(tensor)?);
+    let a = Access::new(&[&x, &y], &[out])?;
+    erased::dot(
+        x.numel() as usize,
+        a.any(0)?,
+        x.strides()[0] as usize,
+        a.any(1)?,
+        y.strides()[0] as usize,
+        a.any_mut(0)?,
+    )
+    .ok_or_else(|| Error::not_implemented_for("dot", x.dtype()))
+}
+/// `vdot`
+pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    check_dot(self_, other)?;
+    ops::dot(&ops::conj(self_)?, other)
+}
+/// `inner`
+pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if self_.dim() == 0 || other.dim() == 0 {
+        return ops::mul(self_, other);
+    }
+    ensure!(
+        self_.sizes().last() == other.sizes().last(),
+        Runtime,
+        "inner() the last dimension must match on both input tensors but got shapes {} and {}",
+        fmt_sizes(self_.sizes()),
+        fmt_sizes(other.sizes())
+    );
+    ops::tensordot(self_, other, &[-1], &[-1])
+}
+
+/// `matmul`
+pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (a, b) = (self_, other);
+    ensure!(
+        a.dim() != 0 && b.dim() != 0,
+        Runtime,
+        "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+        a.dim(),
+        b.dim()
+    );
+    match (a.dim(), b.dim()) {
+        (1, 1) => return ops::dot(a, b),
+        (2, 1) => return ops::mv(a, b),
+        (1, 2) => {
+            return ops::squeeze_dim(&ops::mm(&ops::unsqueeze(a, 0)?, b)?, 0);
+        }
+        (2, 2) => return ops::mm(a, b),
+        _ => {}
+    }
+    // a batch of rows against one matrix is a single product
+    if a.dim() >= 3 && b.dim() <= 2 {
+        let k = a.sizes()[a.dim() - 1];
+        let rows: i64 = a.sizes()[..a.dim() - 1].iter().product();
+        let flat = ops::reshape(a, &[rows, k])?;
+        let mut shape = SizeVec::from_slice(&a.sizes()[..a.dim() - 1]);
+        return if b.dim() == 1 {
+            ops::reshape(&ops::mv(&flat, b)?, &shape)
+        } else {
+            shape.push(b.sizes()[1]);
+            ops::reshape(&ops::mm(&flat, b)?, &shape)
+        };
+    }
+    let (squeeze_a, squeeze_b) = (a.dim() == 1, b.dim() == 1);
+    let a = if squeeze_a { ops::unsqueeze(a, 0)? } else { a.clone() };
+    let b = if squeeze_b { ops::unsqueeze(b, -1)? } else { b.clone() };
+    let (ra, rb) = (a.dim(), b.dim());
+    let batch = geometry::broadcast_shapes(&a.sizes()[..ra - 2], &b.sizes()[..rb - 2])?;
+    let (m, k) = (a.sizes()[ra - 2], a.sizes()[ra - 1]);
+    let (k2, n) = (b.sizes()[rb - 2], b.sizes()[rb - 1]);
+    let count: i64 = batch.iter().product();
+    let full = |t: &Tensor, r: i64, c: i64| -> Result<Tensor> {
+        let mut shape = batch.clone();
+        shape.extend_from_slice(&[r, c]);
+        ops::reshape(&ops::expand(t, &shape, false)?, &[count, r, c])
+    };
+    let _ = k2;
+    let r = ops::bmm(&full(&a, m, k)?, &full(&b, k2, n)?)?;
+    let mut shape = batch.clone();
+    if !squeeze_a {
+        shape.push(m);
+    }
+    if !squeeze_b {
+        shape.push(n);
+    }
+    ops::reshape(&r, &shape)
+}
+
+/// `tensordot`
+pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
+    ensure!(dims_self.len() == dims_other.len(), Runtime, "both dimension lists should have same length");
+    ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
+    let da = geometry::wrap_dims(dims_self, self_.dim())?;
+    let db = geometry::wrap_dims(dims_other, other.dim())?;
+    let (mut a, mut b) = (self_.clone(), other.clone());
+    let mut contracted: i64 = 1;
+    for (x, y) in da.iter().zip(&db) {
+        let (s, t) = (a.sizes()[*x], b.sizes()[*y]);
+        if t == 1 && s != 1 {
+            a = ops::sum(&a, Some(&[*x as i64]), true, None)?;
+        } else if s == 1 && t != 1 {
+            b = ops::sum(&b, Some(&[*y as i64]), true, None)?;
+        } else {
+            ensure!(
+                s == t,
+                Runtime,
+                "contracted dimensions need to match, but first has size {s} in dim {x} and second has size {t} in dim {y}"
+            );
+            contracted *= s;
+        }
+    }
+    let free = |t: &Tensor, d: &[usize]| -> SizeVec {
+        (0..t.dim()).filter(|i| !d.contains(i)).map(|i| i as i64).collect()
+    };
+    let (fa, fb) = (free(&a, &da), free(&b, &db));
+    let order_a: SizeVec = fa.iter().copied().chain(da.iter().map(|d| *d as i64)).collect();
+    let order_b: SizeVec = db.iter().map(|d| *d as i64).chain(fb.iter().copied()).collect();
+    let rows: i64 = fa.iter().map(|d| a.sizes()[*d as usize]).product();
+    let cols: i64 = fb.iter().map(|d| b.sizes()[*d as usize]).product();
+    let shape: SizeVec =
+        fa.iter().map(|d| a.sizes()[*d as usize]).chain(fb.iter().map(|d| b.sizes()[*d as usize])).collect();
+    let x = ops::reshape(&ops::permute(&a, &order_a)?, &[rows, contracted])?;
+    let y = ops::reshape(&ops::permute(&b, &order_b)?, &[contracted, cols])?;
+    ops::reshape(&ops::mm(&x, &y)?, &shape)
+}
+
+/// `kron`
+pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let n = self_.dim().max(other.dim());
+    let pad = |t: &Tensor| -> SizeVec {
+        std::iter::repeat_n(1, n - t.dim()).chain(t.sizes().iter().copied()).collect()
+    };
+    let (sa, sb) = (pad(self_), pad(other));
+    let (mut va, mut vb, mut out) = (SizeVec::new(), SizeVec::new(), SizeVec::new());
+    for i in 0..n {
+        va.extend_from_slice(&[sa[i], 1]);
+        vb.extend_from_slice(&[1, sb[i]]);
+        out.push(sa[i] * sb[i]);
+    }
+    ops::reshape(&ops::mul(&ops::reshape(self_, &va)?, &ops::reshape(other, &vb)?)?, &out)
+}
+/// `chain_matmul`
+pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
+    let Some((first, rest)) = matrices.split_first() else {
+        bail!(Runtime, "chain_matmul(): Expected one or more matrices");
+    };
+    for m in matrices {
+        ensure!(m.dim() == 2, Runtime, "Tensor dimension is {}, expected 2 instead.", m.dim());
+    }
+    // the order of products that takes the fewest multiplications, by dynamic programming
+    let n = matrices.len();
+    if n <= 2 {
+        return rest.iter().try_fold(first.clone(), |acc, m| ops::mm(&acc, m));
+    }
+    let dims: Vec<f64> = std::iter::once(first.sizes()[0])
+        .chain(matrices.iter().map(|m| m.sizes()[1]))
+        .map(|d| d as f64)
+        .collect();
+    let mut cost = vec![vec![0.0f64; n]; n];
+    let mut cut = vec![vec![0usize; n]; n];
+    for len in 1..n {
+        for i in 0..n - len {
+            let j = i + len;
+            cost[i][j] = f64::INFINITY;
+            for k in i..j {
+                let c = cost[i][k] + cost[k + 1][j] + dims[i] * dims[k + 1] * dims[j + 1];
+                if c < cost[i][j] {
+                    (cost[i][j], cut[i][j]) = (c, k);
+                }
+            }
+        }
+    }
+    fn product(m: &[Tensor], cut: &[Vec<usize>], i: usize, j: usize) -> Result<Tensor> {
+        if i == j {
+            return Ok(m[i].clone());
+        }
+        let k = cut[i][j];
+        ops::mm(&product(m, cut, i, k)?, &product(m, cut, k + 1, j)?)
+    }
+    product(matrices, &cut, 0, n - 1)
+}
+
+/// `matrix_power`
+pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
+    ensure!(
+        self_.dim() >= 2,
+        Runtime,
+        "linalg.matrix_power: The input tensor A must have at least 2 dimensions."
+    );
+    let d = self_.dim();
+    ensure!(
+        self_.sizes()[d - 1] == self_.sizes()[d - 2],
+        Runtime,
+        "linalg.matrix_power: A must be batches of square matrices, but they are {} by {} matrices",
+        self_.sizes()[d - 2],
+        self_.sizes()[d - 1]
+    );
+    if n < 0 {
+        bail!(Missing, "matrix_power with a negative exponent (needs linalg.inv)");
+    }
+    if n == 0 {
+        let eye = ops::eye(self_.sizes()[d - 1], Some(self_.dtype()), None, Some(self_.device()), None)?;
+        return ops::clone(&ops::expand(&eye, self_.sizes(), false)?, Some(crate::MemoryFormat::Contiguous));
+    }
+    let (mut base, mut acc, mut e) = (self_.clone(), None, n);
+    loop {
+        if e & 1 == 1 {
+            acc = Some(match acc {
+                None => base.clone(),
+                Some(a) => ops::matmul(&a, &base)?,
+            });
+        }
+        e >>= 1;
+        if e == 0 {
+            break;
+        }
+        base = ops::matmul(&base, &base)?;
+    }
+    acc.map_or_else(|| ops::clone(self_, None), Ok)
+}

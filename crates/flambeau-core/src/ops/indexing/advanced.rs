@@ -1,0 +1,250 @@
+//! Indexing by tensors: `index` and `index_put`.
+
+use super::along::functional;
+use super::flat::expanded;
+use super::{as_i64, fresh, is_index, written};
+use crate::access::Access;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
+use crate::ops::copy::{contiguous_raw, resolve_lazy, to_vec};
+use crate::ops::views;
+use crate::tensor::Tensor;
+use crate::{DType, ensure};
+use flambeau_cpu::index::{self, Inner, erased};
+
+/// Where an index leads: positions, in row-major order, times what lies behind each of them.
+struct Plan {
+    sizes: SizeVec,
+    at: Vec<usize>,
+    inner: Offsets,
+}
+enum Offsets {
+    Run(usize),
+    List(Vec<usize>),
+}
+impl Plan {
+    fn inner(&self) -> Inner<'_> {
+        match &self.inner {
+            Offsets::Run(n) => Inner::Contiguous(*n),
+            Offsets::List(l) => Inner::Offsets(l),
+        }
+    }
+}
+
+/// Offsets of all elements of some dimensions, in row-major order.
+fn offsets(t: &Tensor, dims: &[usize]) -> Vec<usize> {
+    let mut out = vec![0];
+    for &d in dims {
+        let (n, s) = (t.sizes()[d] as usize, t.strides()[d] as usize);
+        out = out.iter().flat_map(|o| (0..n).map(move |i| o + i * s)).collect();
+    }
+    out
+}
+
+/// One index tensor per dimension of `self_`: masks become the coordinates of their true elements.
+fn per_dim(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let mut out: Vec<Option<Tensor>> = Vec::new();
+    for i in indices {
+        let Some(t) = i else {
+            out.push(None);
+            continue;
+        };
+        if matches!(t.dtype(), DType::Bool | DType::U8) {
+            let d = out.len();
+            for k in 0..t.dim() {
+                ensure!(
+                    self_.sizes().get(d + k) == Some(&t.sizes()[k]),
+                    Index,
+                    "The shape of the mask {} at index {k} does not match the shape of the indexed tensor {} at index {}",
+                    fmt_sizes(t.sizes()),
+                    fmt_sizes(self_.sizes()),
+                    d + k
+                );
+            }
+            ensure!(t.device() != Device::Meta, Unsupported, "a mask on the meta device has no known size");
+            out.extend(views::unbind(&super::nonzero(t)?, 1)?.into_iter().map(Some));
+        } else {
+            ensure!(is_index(t), Index, "tensors used as indices must be long, int, byte or bool tensors");
+            out.push(Some(t.clone()));
+        }
+    }
+    ensure!(
+        out.len() <= self_.dim(),
+        Index,
+        "too many indices for tensor of dimension {} (got {})",
+        self_.dim(),
+        out.len()
+    );
+    out.resize(self_.dim(), None);
+    Ok(out)
+}
+
+/// Sizes of the result: the broadcast index tensors stand where they are neighbours, else in front.
+fn plan(self_: &Tensor, indices: &[Option<Tensor>], offsets_too: bool) -> Result<Plan> {
+    let idx = per_dim(self_, indices)?;
+    let used: Vec<usize> = (0..idx.len()).filter(|d| idx[*d].is_some()).collect();
+    let tensors: Vec<&Tensor> = idx.iter().flatten().collect();
+    let mut b = SizeVec::new();
+    for t in &tensors {
+        b = broadcast_shapes(&b, t.sizes()).map_err(|_| {
+            let shapes: Vec<String> = tensors.iter().map(|t| fmt_sizes(t.sizes())).collect();
+            Error::index(format!(
+                "shape mismatch: indexing tensors could not be broadcast together with shapes {}",
+                shapes.join(", ")
+            ))
+        })?;
+    }
+    let neighbours = used.windows(2).all(|w| w[1] == w[0] + 1);
+    let first = used.first().copied().unwrap_or(0);
+    let end = used.last().map_or(0, |d| d + 1);
+    let before: Vec<usize> = if neighbours { (0..first).collect() } else { Vec::new() };
+    let after: Vec<usize> = if neighbours {
+        (end..self_.dim()).collect()
+    } else {
+        (0..self_.dim()).filter(|d| !used.contains(d)).collect()
+    };
+    let mut sizes: SizeVec = before.iter().map(|d| self_.sizes()[*d]).collect();
+    sizes.extend(b.iter().copied());
+    sizes.extend(after.iter().map(|d| self_.sizes()[*d]));
+    let m = b.iter().product::<i64>();
+    if m != 0 && used.iter().any(|d| self_.sizes()[*d] == 0) {
+        return Err(Error::index("index is out of bounds for dimension with size 0"));
+    }
+    let empty = sizes.contains(&0);
+    if empty || !offsets_too || self_.device() == Device::Meta {
+        return Ok(Plan { sizes, at: Vec::new(), inner: Offsets::Run(0) });
+    }
+    // places of the index tensors' elements
+    let flat: Vec<Tensor> = used
+        .iter()
+        .zip(&tensors)
+        .map(|(_, t)| if t.numel() == 1 { as_i64(t) } else { as_i64(&expanded(t, &b)?) })
+        .collect::<Result<_>>()?;
+    let places = {
+        let refs: Vec<&Tensor> = flat.iter().collect();
+        let a = Access::new(&refs, &[])?;
+        let mut dims = Vec::new();
+        for (k, &d) in used.iter().enumerate() {
+            dims.push((a.slice::<i64>(k)?, self_.sizes()[d] as usize, self_.strides()[d] as usize));
+        }
+        index::offsets(&dims, m as usize).map_err(|e| {
+            let out = |i: &i64, n: usize| *i == e.index && (*i >= n as i64 || *i < -(n as i64));
+            let d = dims.iter().position(|(v, n, _)| *n == e.size && v.iter().any(|i| out(i, *n)));
+            // PyTorch counts the index tensors here, not the dimensions
+            Error::index(super::out_of_bounds(e, d.unwrap_or(0)))
+        })?
+    };
+    let at = if before.is_empty() {
+        places
+    } else {
+        offsets(self_, &before).iter().flat_map(|o| places.iter().map(move |p| o + p)).collect()
+    };
+    let mut run = 1;
+    let contiguous = after.iter().rev().all(|&d| {
+        let fits = self_.sizes()[d] == 1 || self_.strides()[d] == run;
+        run *= self_.sizes()[d];
+        fits
+    });
+    let inner = if contiguous { Offsets::Run(run as usize) } else { Offsets::List(offsets(self_, &after)) };
+    Ok(Plan { sizes, at, inner })
+}
+
+/// `index.Tensor`
+pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    let x = resolve_lazy(self_)?;
+    let p = plan(&x, indices, true)?;
+    let out = Tensor::empty_raw(&p.sizes, x.dtype(), x.device())?;
+    if out.numel() == 0 || x.device() == Device::Meta {
+        return Ok(out);
+    }
+    let a = Access::new(&[&x], &[&out])?;
+    erased::index(a.any(0)?, &p.at, p.inner(), a.any_mut(0)?)
+        .ok_or_else(|| Error::not_implemented_for("index", x.dtype()))?;
+    drop(a);
+    Ok(out)
+}
+/// `index.Tensor` on the meta device.
+pub fn index_meta_fn(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    index(self_, indices)
+}
+
+functional! {
+    index_put index_put_meta_fn = index_put_(indices: &[Option<Tensor>], values: &Tensor, accumulate: bool);
+}
+
+/// A single mask over the first dimensions and a single value: no coordinates are needed.
+fn as_fill(self_: &Tensor, indices: &[Option<Tensor>], values: &Tensor) -> Option<Result<Tensor>> {
+    let [Some(mask)] = indices else { return None };
+    if mask.dtype() != DType::Bool
+        || values.numel() != 1
+        || mask.dim() == 0
+        || mask.dim() > self_.dim()
+        || mask.sizes() != &self_.sizes()[..mask.dim()]
+    {
+        return None;
+    }
+    let mut sizes = SizeVec::from_slice(mask.sizes());
+    let mut strides = SizeVec::from_slice(mask.strides());
+    sizes.resize(self_.dim(), 1);
+    strides.resize(self_.dim(), 0);
+    Some(mask.view_raw(sizes, strides, mask.storage_offset()))
+}
+
+/// `index_put_`
+pub fn index_put_(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
+    ensure!(
+        self_.dtype() == values.dtype(),
+        Index,
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+        self_.dtype().scalar_type_name(),
+        values.dtype().scalar_type_name()
+    );
+    if !accumulate && self_.device() != Device::Meta {
+        if let Some(mask) = as_fill(self_, indices, values) {
+            let value = values.view_raw(SizeVec::new(), SizeVec::new(), values.storage_offset())?;
+            // the value may be an element of the tensor itself
+            return super::masked_fill_tensor_(self_, &mask?, &fresh(&value)?);
+        }
+    }
+    let shape = plan(self_, indices, false)?.sizes;
+    let values = expanded(values, &shape).map_err(|_| {
+        Error::shape(format!(
+            "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
+            fmt_sizes(values.sizes()),
+            fmt_sizes(&shape)
+        ))
+    })?;
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let shared: Vec<&Tensor> = indices.iter().flatten().chain([&values]).collect();
+    let src = contiguous_raw(&resolve_lazy(&values)?)?;
+    let src = if src.storage().same(self_.storage()) { fresh(&src)? } else { src };
+    written(
+        self_,
+        &shared[..shared.len() - 1],
+        |_| true,
+        |t| {
+            let p = plan(t, indices, true)?;
+            let a = Access::new(&[&src], &[t])?;
+            let kernel = if accumulate { erased::index_put_add } else { erased::index_put };
+            kernel(a.any_mut(0)?, &p.at, p.inner(), a.any(0)?)
+                .ok_or_else(|| Error::not_implemented_for("index_put", t.dtype()))
+        },
+    )
+}
+
+/// The truth of a zero-dim mask or the integer of a zero-dim index.
+pub(crate) fn zero_dim_value(t: &Tensor) -> Result<i64> {
+    Ok(to_vec::<i64>(t)?[0])
+}
+/// Sizes of what an index selects.
+pub(crate) fn result_sizes(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<SizeVec> {
+    Ok(plan(self_, indices, false)?.sizes)
+}

@@ -1,0 +1,338 @@
+//! `gather`, `scatter` and their like: one index per element, along one dimension.
+
+use super::{Checked, as_i64, done, element, fresh, indices, is_index, out_of_bounds, written};
+use crate::access::Access;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::geometry::{SizeVec, fmt_sizes, wrap_dim};
+use crate::ops::copy::{contiguous_raw, resolve_lazy};
+use crate::ops::views::slice;
+use crate::out::OutMeta;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::{DType, ensure};
+use flambeau_cpu::index::{Along, Reduce, erased};
+use flambeau_cpu::{Any, AnyMut};
+
+/// What an [`Along`] borrows.
+struct Place {
+    shape: Vec<usize>,
+    strides: Vec<usize>,
+    dim: usize,
+    size: usize,
+}
+impl Place {
+    fn new(data: &Tensor, index: &Tensor, dim: usize) -> Place {
+        let usizes = |v: &[i64]| v.iter().map(|x| *x as usize).collect::<Vec<_>>();
+        if data.dim() == 0 {
+            return Place { shape: vec![index.numel() as usize], strides: vec![1], dim: 0, size: 1 };
+        }
+        let shape = if index.dim() == 0 { vec![1] } else { usizes(index.sizes()) };
+        Place { shape, strides: usizes(data.strides()), dim, size: data.sizes()[dim] as usize }
+    }
+    fn along(&self) -> Along<'_> {
+        Along { shape: &self.shape, strides: &self.strides, dim: self.dim, size: self.size }
+    }
+}
+/// A zero-dim tensor counts as one of rank 1.
+fn rank(t: &Tensor) -> usize {
+    t.dim().max(1)
+}
+fn size(t: &Tensor, d: usize) -> i64 {
+    if t.dim() == 0 { 1 } else { t.sizes()[d] }
+}
+
+/// `gather`
+pub fn gather_meta(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<OutMeta> {
+    let d = wrap_dim(dim, self_.dim())?;
+    if index.numel() != 0 {
+        ensure!(is_index(index), Runtime, "gather(): Expected dtype int32/int64 for index");
+        ensure!(
+            rank(index) == rank(self_),
+            Runtime,
+            "Index tensor must have the same number of dimensions as input tensor"
+        );
+        for i in (0..rank(self_)).filter(|i| *i != d) {
+            ensure!(
+                size(index, i) <= size(self_, i),
+                Runtime,
+                "Size does not match at dimension {i} expected index {} to be no larger than self {} apart from \
+                 dimension {d}",
+                fmt_sizes(index.sizes()),
+                fmt_sizes(self_.sizes())
+            );
+        }
+    }
+    Ok(OutMeta::of(index.sizes(), self_.dtype(), self_.device()))
+}
+/// `gather`
+pub fn gather_cpu(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool, out: &Tensor) -> Result<()> {
+    if index.numel() == 0 {
+        return Ok(());
+    }
+    let d = wrap_dim(dim, self_.dim())?;
+    let (x, idx) = (resolve_lazy(self_)?, as_i64(index)?);
+    let p = Place::new(&x, &idx, d);
+    let a = Access::new(&[&x, &idx], &[out])?;
+    let r = erased::gather(a.any(0)?, p.along(), indices(&a, 1)?, a.any_mut(0)?);
+    done(r, "gather_out_cpu", x.dtype(), |e| Error::runtime(out_of_bounds(e, d)))
+}
+
+/// Checks what all scatters check, and gives the dimension.
+fn check(self_: &Tensor, dim: i64, index: &Tensor, src: Option<&Tensor>) -> Result<usize> {
+    let d = wrap_dim(dim, self_.dim())?;
+    if let Some(s) = src {
+        ensure!(
+            s.dtype() == self_.dtype(),
+            Runtime,
+            "scatter(): Expected self.dtype to be equal to src.dtype"
+        );
+    }
+    if index.numel() == 0 {
+        return Ok(d);
+    }
+    ensure!(is_index(index), Runtime, "scatter(): Expected dtype int32/int64 for index");
+    ensure!(
+        rank(index) == rank(self_),
+        Runtime,
+        "Index tensor must have the same number of dimensions as self tensor"
+    );
+    let mut fits = (0..rank(self_)).all(|i| i == d || size(index, i) <= size(self_, i));
+    if let Some(s) = src {
+        ensure!(
+            rank(index) == rank(s),
+            Runtime,
+            "Index tensor must have the same number of dimensions as src tensor"
+        );
+        fits &= (0..rank(self_)).all(|i| size(index, i) <= size(s, i));
+        ensure!(
+            fits,
+            Runtime,
+            "Expected index {} to be no larger than self {} apart from dimension {d} and to be no larger size than src {}",
+            fmt_sizes(index.sizes()),
+            fmt_sizes(self_.sizes()),
+            fmt_sizes(s.sizes())
+        );
+    }
+    ensure!(
+        fits,
+        Runtime,
+        "Expected index {} to be no larger than self {} apart from dimension {d}",
+        fmt_sizes(index.sizes()),
+        fmt_sizes(self_.sizes())
+    );
+    Ok(d)
+}
+
+/// The part of `src` that the index covers, contiguous.
+fn covered(src: &Tensor, index: &Tensor) -> Result<Tensor> {
+    let mut s = resolve_lazy(src)?;
+    if s.dim() > 0 {
+        for i in 0..s.dim() {
+            s = slice(&s, i as i64, Some(0), Some(size(index, i)), 1)?;
+        }
+    }
+    contiguous_raw(&s)
+}
+
+/// All scatters with a source tensor.
+fn scatter_by(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    label: &str,
+    kernel: impl FnOnce(AnyMut, Along, &[i64], Any) -> Checked,
+) -> Result<()> {
+    let d = check(self_, dim, index, Some(src))?;
+    if index.numel() == 0 || self_.device() == Device::Meta {
+        return Ok(());
+    }
+    let (idx, src) = (as_i64(index)?, covered(src, index)?);
+    written(
+        self_,
+        &[&idx, &src],
+        |_| true,
+        |t| {
+            let p = Place::new(t, &idx, d);
+            let a = Access::new(&[&idx, &src], &[t])?;
+            let r = kernel(a.any_mut(0)?, p.along(), indices(&a, 0)?, a.any(1)?);
+            done(r, label, t.dtype(), |e| Error::runtime(out_of_bounds(e, d)))
+        },
+    )
+}
+/// A number spread over the index's shape.
+fn spread(self_: &Tensor, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    let v = element(value, self_.dtype())?;
+    v.view_raw(SizeVec::from_slice(index.sizes()), SizeVec::from_elem(0, index.dim()), 0)
+}
+
+/// The functional form of a row, and what the meta device needs, from the in-place form.
+macro_rules! functional {
+    ($($name:ident $meta:ident = $inplace:ident($($a:ident: $t:ty),*);)*) => {$(
+        /// The form that leaves its input alone.
+        pub fn $name(self_: &Tensor, $($a: $t),*) -> Result<Tensor> {
+            let out = fresh(self_)?;
+            $inplace(&out, $($a),*)?;
+            Ok(out)
+        }
+        /// The same on the meta device.
+        pub fn $meta(self_: &Tensor, $($a: $t),*) -> Result<Tensor> {
+            $name(self_, $($a),*)
+        }
+    )*};
+}
+pub(super) use functional;
+
+functional! {
+    scatter scatter_meta_fn = scatter_(dim: i64, index: &Tensor, src: &Tensor);
+    scatter_value scatter_value_meta_fn = scatter_value_(dim: i64, index: &Tensor, value: Scalar);
+    scatter_src_reduce scatter_src_reduce_meta_fn
+        = scatter_src_reduce_(dim: i64, index: &Tensor, src: &Tensor, reduce: &str);
+    scatter_value_reduce scatter_value_reduce_meta_fn
+        = scatter_value_reduce_(dim: i64, index: &Tensor, value: Scalar, reduce: &str);
+    scatter_add scatter_add_meta_fn = scatter_add_(dim: i64, index: &Tensor, src: &Tensor);
+    scatter_reduce scatter_reduce_meta_fn
+        = scatter_reduce_(dim: i64, index: &Tensor, src: &Tensor, reduce: &str, include_self: bool);
+}
+
+/// `scatter_.src`
+pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    scatter_by(self_, dim, index, src, "scatter", erased::scatter)
+}
+/// `scatter_.value`
+pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    let d = check(self_, dim, index, None)?;
+    let v = element(value, self_.dtype())?;
+    if index.numel() == 0 || self_.device() == Device::Meta {
+        return Ok(());
+    }
+    let idx = as_i64(index)?;
+    written(
+        self_,
+        &[&idx],
+        |_| true,
+        |t| {
+            let p = Place::new(t, &idx, d);
+            let a = Access::new(&[&idx, &v], &[t])?;
+            let r = erased::scatter_value(a.any_mut(0)?, p.along(), indices(&a, 0)?, a.any(1)?);
+            done(r, "scatter", t.dtype(), |e| Error::runtime(out_of_bounds(e, d)))
+        },
+    )
+}
+fn old_reduce(reduce: &str) -> Result<Reduce> {
+    match reduce {
+        "add" => Ok(Reduce::Sum),
+        "multiply" => Ok(Reduce::Prod),
+        _ => Err(Error::runtime("reduce argument must be either add or multiply.")),
+    }
+}
+/// `scatter_.reduce`
+pub fn scatter_src_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<()> {
+    reduced(self_, dim, index, src, old_reduce(reduce)?, true)
+}
+/// `scatter_.value_reduce`
+pub fn scatter_value_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<()> {
+    let op = old_reduce(reduce)?;
+    reduced(self_, dim, index, &spread(self_, index, value)?, op, true)
+}
+/// `scatter_add_`
+pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    reduced(self_, dim, index, src, Reduce::Sum, true)
+}
+fn reduced(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    op: Reduce,
+    include_self: bool,
+) -> Result<()> {
+    if op == Reduce::Sum && include_self {
+        return scatter_by(self_, dim, index, src, "scatter_add_", erased::scatter_add);
+    }
+    scatter_by(self_, dim, index, src, "scatter_reduce", |data, along, idx, src| {
+        erased::scatter_reduce(data, along, idx, src, op, include_self)
+    })
+}
+/// How `scatter_reduce` and `index_reduce` name their reductions.
+pub(super) fn reduction(name: &str) -> Option<Reduce> {
+    Some(match name {
+        "sum" => Reduce::Sum,
+        "prod" => Reduce::Prod,
+        "mean" => Reduce::Mean,
+        "amax" => Reduce::Amax,
+        "amin" => Reduce::Amin,
+        _ => return None,
+    })
+}
+/// `scatter_reduce_.two`
+pub fn scatter_reduce_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    let op = reduction(reduce).ok_or_else(|| {
+        Error::runtime(format!("reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"))
+    })?;
+    reduced(self_, dim, index, src, op, include_self)
+}
+
+/// `take_along_dim`: `gather` with broadcasting, and negative indices that count from the end.
+pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    ensure!(
+        indices.dtype() == DType::I64,
+        Runtime,
+        "torch.take_along_dim(): dtype of indices should be Long but got {}",
+        indices.dtype().scalar_type_name()
+    );
+    let wrapped = |n: i64| -> Result<Tensor> {
+        if indices.device() == Device::Meta {
+            return Ok(indices.clone());
+        }
+        let v: Vec<i64> = crate::ops::copy::to_vec(indices)?;
+        Tensor::from_vec_raw(v.into_iter().map(|i| if i < 0 { i + n } else { i }).collect(), indices.sizes())
+    };
+    let Some(dim) = dim else {
+        let flat = crate::ops::reshape(self_, &[-1])?;
+        let idx = crate::ops::reshape(&wrapped(self_.numel())?, &[-1])?;
+        return crate::ops::gather(&flat, 0, &idx, false);
+    };
+    ensure!(
+        self_.dim() == indices.dim(),
+        Runtime,
+        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for \
+         input, and {} dimensions for indices",
+        self_.dim(),
+        indices.dim()
+    );
+    let d = wrap_dim(dim, self_.dim())?;
+    if self_.dim() == 0 {
+        return crate::ops::gather(self_, 0, indices, false);
+    }
+    let mut one = [SizeVec::from_slice(self_.sizes()), SizeVec::from_slice(indices.sizes())];
+    let (n, m) = (one[0][d], one[1][d]);
+    one[0][d] = 1;
+    one[1][d] = 1;
+    let mut shape = crate::geometry::broadcast_shapes(&one[0], &one[1])?;
+    shape[d] = n;
+    let x = crate::ops::expand(self_, &shape, false)?;
+    shape[d] = m;
+    let idx = crate::ops::expand(&wrapped(n)?, &shape, false)?;
+    crate::ops::gather(&x, d as i64, &idx, false)
+}

@@ -1,0 +1,240 @@
+//! Extremes and their positions, order statistics.
+
+use super::{
+    Dims, all_dims, as_geo, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes,
+    select_into,
+};
+use crate::access::Access;
+use crate::error::Result;
+use crate::ops::copy::contiguous_raw;
+use crate::out::OutMeta;
+use crate::tensor::Tensor;
+use crate::{DType, Error, ensure, ops};
+use flambeau_cpu::reduce::{Geo, erased};
+
+fn values_indices(self_: &Tensor, dims: &[usize], keepdim: bool) -> (OutMeta, OutMeta) {
+    let sizes = reduced_sizes(self_.sizes(), dims, keepdim);
+    (
+        OutMeta::new(sizes.clone(), self_.dtype(), self_.device()),
+        OutMeta::new(sizes, DType::I64, self_.device()),
+    )
+}
+
+macro_rules! extreme_dim {
+    ($($meta:ident $cpu:ident $all_meta:ident $all_cpu:ident $name:literal $kernel:ident $value:ident;)*) => {$(
+        #[doc = concat!("`", $name, ".dim`")]
+        pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+            Ok(values_indices(self_, &one_nonempty(self_, dim, concat!($name, "()"))?, keepdim))
+        }
+        #[doc = concat!("`", $name, ".dim`")]
+        pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+            select_into(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
+        }
+        #[doc = concat!("`", $name, "`")]
+        pub fn $all_meta(self_: &Tensor) -> Result<OutMeta> {
+            ensure!(
+                self_.numel() > 0,
+                Runtime,
+                concat!($name, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+            );
+            Ok(OutMeta::of(&[], self_.dtype(), self_.device()))
+        }
+        #[doc = concat!("`", $name, "`")]
+        pub fn $all_cpu(self_: &Tensor, out: &Tensor) -> Result<()> {
+            reduce_into(concat!($name, "_all_cpu"), self_, &all_dims(self_), out, erased::$value)
+        }
+    )*};
+}
+extreme_dim! {
+    max_dim_meta max_dim_cpu max_meta max_cpu "max" max_with_index amax;
+    min_dim_meta min_dim_cpu min_meta min_cpu "min" min_with_index amin;
+}
+
+macro_rules! extreme_value {
+    ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
+        #[doc = concat!("`", $name, "`")]
+        pub fn $meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<OutMeta> {
+            let dims = reduced_dims(self_.dim(), Some(dim))?;
+            nonempty(self_, &dims, dim, $name)?;
+            Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), self_.dtype(), self_.device()))
+        }
+        #[doc = concat!("`", $name, "`")]
+        pub fn $cpu(self_: &Tensor, dim: &[i64], _keepdim: bool, out: &Tensor) -> Result<()> {
+            reduce_into(concat!($name, "_cpu"), self_, &reduced_dims(self_.dim(), Some(dim))?, out, erased::$kernel)
+        }
+    )*};
+}
+fn nonempty(self_: &Tensor, dims: &Dims, dim: &[i64], name: &str) -> Result<()> {
+    ensure!(
+        !(dim.is_empty() && self_.numel() == 0),
+        Index,
+        "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+    );
+    for d in dims {
+        ensure!(self_.sizes()[*d] != 0, Index, "{name}(): Expected reduction dim {d} to have non-zero size.");
+    }
+    Ok(())
+}
+extreme_value! {
+    amax_meta amax_cpu "amax" amax;
+    amin_meta amin_cpu "amin" amin;
+}
+
+/// `aminmax`
+pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+    let dims = match dim {
+        Some(d) => one_nonempty(self_, d, "aminmax")?,
+        None => {
+            ensure!(
+                self_.numel() > 0,
+                Runtime,
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+            );
+            all_dims(self_)
+        }
+    };
+    let sizes = reduced_sizes(self_.sizes(), &dims, keepdim);
+    let m = OutMeta::new(sizes, self_.dtype(), self_.device());
+    Ok((m.clone(), m))
+}
+/// `aminmax`
+pub fn aminmax_cpu(
+    self_: &Tensor,
+    dim: Option<i64>,
+    _keepdim: bool,
+    min: &Tensor,
+    max: &Tensor,
+) -> Result<()> {
+    let dims = match dim {
+        Some(d) => one(self_, d)?,
+        None => all_dims(self_),
+    };
+    let (x, g) = as_geo(self_, &dims)?;
+    let a = Access::new(&[&x], &[min, max])?;
+    erased::aminmax(a.any(0)?, g, a.any_mut(0)?, a.any_mut(1)?)
+        .ok_or_else(|| Error::not_implemented_for("aminmax_cpu", x.dtype()))
+}
+
+macro_rules! arg {
+    ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
+        #[doc = concat!("`", $name, "`")]
+        pub fn $meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<OutMeta> {
+            let dims = match dim {
+                Some(d) => one_nonempty(self_, d, concat!($name, "()"))?,
+                None => {
+                    ensure!(
+                        self_.numel() > 0,
+                        Index,
+                        concat!($name, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+                    );
+                    all_dims(self_)
+                }
+            };
+            Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), DType::I64, self_.device()))
+        }
+        #[doc = concat!("`", $name, "`")]
+        pub fn $cpu(self_: &Tensor, dim: Option<i64>, _keepdim: bool, out: &Tensor) -> Result<()> {
+            ensure!(
+                self_.dtype() != DType::Bool && !self_.is_complex(),
+                Unsupported,
+                "\"{}_cpu\" not implemented for '{}'",
+                $name,
+                self_.dtype().scalar_type_name()
+            );
+            match dim {
+                Some(d) => index_into(concat!($name, "_cpu"), self_, &one(self_, d)?, out, erased::$kernel),
+                None => {
+                    // positions count in row-major order whatever the strides
+                    let x = contiguous_raw(self_)?;
+                    let a = Access::new(&[&x], &[out])?;
+                    erased::$kernel(a.any(0)?, Geo::contiguous(1, x.numel() as usize, 1), a.slice_mut::<i64>(0)?)
+                        .ok_or_else(|| Error::not_implemented_for(concat!($name, "_cpu"), x.dtype()))
+                }
+            }
+        }
+    )*};
+}
+arg! {
+    argmax_meta argmax_cpu "argmax" argmax;
+    argmin_meta argmin_cpu "argmin" argmin;
+}
+
+macro_rules! order_dim {
+    ($($meta:ident $cpu:ident $all:ident $name:literal $kernel:ident $op:ident;)*) => {$(
+        #[doc = concat!("`", $name, ".dim`")]
+        pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+            let dims = one(self_, dim)?;
+            if let [d] = dims[..] {
+                ensure!(
+                    self_.sizes()[d] != 0,
+                    Index,
+                    concat!($name, "(): Expected reduction dim {} to have non-zero size."),
+                    dim
+                );
+            }
+            Ok(values_indices(self_, &dims, keepdim))
+        }
+        #[doc = concat!("`", $name, ".dim`")]
+        pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+            select_into(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
+        }
+        #[doc = concat!("`", $name, "`: over all elements.")]
+        pub fn $all(self_: &Tensor) -> Result<Tensor> {
+            if self_.numel() == 0 {
+                ensure!(
+                    self_.dtype().is_floating(),
+                    Unsupported,
+                    concat!("\"", $name, "_cpu\" not implemented for an empty tensor of dtype {}"),
+                    self_.dtype()
+                );
+                return ops::full(&[], f64::NAN.into(), Some(self_.dtype()), None, Some(self_.device()), None);
+            }
+            let flat = ops::reshape(self_, &[-1])?;
+            Ok(ops::$op(&flat, 0, false)?.0)
+        }
+    )*};
+}
+order_dim! {
+    median_dim_meta median_dim_cpu median "median" median median_dim;
+    nanmedian_dim_meta nanmedian_dim_cpu nanmedian "nanmedian" nanmedian nanmedian_dim;
+}
+
+/// `mode`
+pub fn mode_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+    Ok(values_indices(self_, &one_nonempty(self_, dim, "mode()")?, keepdim))
+}
+/// `mode`
+pub fn mode_cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+    select_into("mode_cpu", self_, &one(self_, dim)?, (values, indices), erased::mode)
+}
+
+/// `kthvalue`
+pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+    let dims = one_nonempty(self_, dim, "kthvalue()")?;
+    let n = dims.first().map_or(1, |d| self_.sizes()[*d]);
+    ensure!(k >= 1 && k <= n, Runtime, "kthvalue(): selected number k out of range for dimension {dim}");
+    Ok(values_indices(self_, &dims, keepdim))
+}
+/// `kthvalue`
+pub fn kthvalue_cpu(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    _keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (x, g) = as_geo(self_, &one(self_, dim)?)?;
+    let a = Access::new(&[&x], &[values, indices])?;
+    erased::kthvalue(a.any(0)?, g, k as usize, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
+        .ok_or_else(|| Error::not_implemented_for("kthvalue_cpu", x.dtype()))
+}
+
+/// `max.other`
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::maximum(self_, other)
+}
+/// `min.other`
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::minimum(self_, other)
+}

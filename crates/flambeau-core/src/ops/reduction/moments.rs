@@ -1,0 +1,105 @@
+//! Variance, standard deviation, and both with the mean.
+
+use super::{as_geo, reduced_dims, reduced_sizes};
+use crate::access::Access;
+use crate::error::Result;
+use crate::out::OutMeta;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::{Error, ensure, ops};
+use flambeau_cpu::reduce::erased;
+
+fn moment_meta(name: &str, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<OutMeta> {
+    let d = self_.dtype();
+    ensure!(
+        d.is_floating() || d.is_complex(),
+        Runtime,
+        "{name} only support floating point and complex dtypes"
+    );
+    let dims = reduced_dims(self_.dim(), dim)?;
+    Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), d.to_real(), self_.device()))
+}
+fn correction_of(c: Option<Scalar>) -> f64 {
+    c.map_or(1.0, Scalar::to_f64)
+}
+
+macro_rules! moment {
+    ($($meta:ident $cpu:ident $name:literal $std:expr;)*) => {$(
+        #[doc = concat!("`", $name, ".correction`")]
+        pub fn $meta(self_: &Tensor, dim: Option<&[i64]>, _correction: Option<Scalar>, keepdim: bool) -> Result<OutMeta> {
+            moment_meta(concat!($name, ":"), self_, dim, keepdim)
+        }
+        #[doc = concat!("`", $name, ".correction`")]
+        pub fn $cpu(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            correction: Option<Scalar>,
+            _keepdim: bool,
+            out: &Tensor,
+        ) -> Result<()> {
+            let (x, g) = as_geo(self_, &reduced_dims(self_.dim(), dim)?)?;
+            let a = Access::new(&[&x], &[out])?;
+            let c = correction_of(correction);
+            let done = if $std {
+                erased::std(a.any(0)?, g, c, a.any_mut(0)?)
+            } else {
+                erased::var(a.any(0)?, g, c, a.any_mut(0)?)
+            };
+            done.ok_or_else(|| Error::not_implemented_for("std_and_var_kernel", x.dtype()))
+        }
+    )*};
+}
+moment! {
+    var_meta var_cpu "var" false;
+    std_meta std_cpu "std" true;
+}
+
+macro_rules! moment_forms {
+    ($($plain:ident $dims:ident $to:ident $r:ty;)*) => {$(
+        #[doc = concat!("`", stringify!($to), "` with `unbiased` over all elements.")]
+        pub fn $plain(self_: &Tensor, unbiased: bool) -> Result<$r> {
+            ops::$to(self_, None, Some(Scalar::Int(unbiased as i64)), false)
+        }
+        #[doc = concat!("`", stringify!($to), "` with `unbiased` over dims.")]
+        pub fn $dims(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<$r> {
+            ops::$to(self_, dim, Some(Scalar::Int(unbiased as i64)), keepdim)
+        }
+    )*};
+}
+moment_forms! {
+    var_unbiased var_dim var Tensor;
+    std_unbiased std_dim std Tensor;
+    var_mean_unbiased var_mean_dim var_mean (Tensor, Tensor);
+    std_mean_unbiased std_mean_dim std_mean (Tensor, Tensor);
+}
+
+/// `var_mean.correction`
+pub fn var_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    let d = self_.dtype();
+    ensure!(
+        d.is_floating() || d.is_complex(),
+        Runtime,
+        "var_mean only support floating point and complex dtypes"
+    );
+    Ok((ops::var(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
+}
+/// `std_mean.correction`
+pub fn std_mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    let d = self_.dtype();
+    ensure!(
+        d.is_floating() || d.is_complex(),
+        Runtime,
+        "std_mean only support floating point and complex dtypes"
+    );
+    Ok((ops::std(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
+}

@@ -1,0 +1,111 @@
+//! Vector norms, logsumexp.
+
+use super::{as_geo, reduce_into, reduced_dims, reduced_sizes};
+use crate::access::Access;
+use crate::error::Result;
+use crate::ops::copy::cast_to;
+use crate::out::OutMeta;
+use crate::promotion::default_dtype;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::{DType, Error, ensure, ops};
+use flambeau_cpu::reduce::erased;
+
+/// `linalg_vector_norm`
+pub fn linalg_vector_norm_meta(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<OutMeta> {
+    let d = dtype.unwrap_or(self_.dtype());
+    ensure!(
+        self_.dtype().is_floating() || self_.is_complex(),
+        Runtime,
+        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
+        self_.dtype().scalar_type_name()
+    );
+    ensure!(
+        d.is_complex() == self_.is_complex() && (d.is_floating() || d.is_complex()),
+        Runtime,
+        "linalg.vector_norm: dtype should be {} but got {}",
+        if self_.is_complex() { "complex for complex inputs," } else { "floating point," },
+        d.scalar_type_name()
+    );
+    let dims = reduced_dims(self_.dim(), dim)?;
+    let o = ord.to_f64();
+    if o < 0.0 || o == f64::INFINITY {
+        let n: i64 = dims.iter().map(|d| self_.sizes()[*d]).product();
+        ensure!(
+            n > 0,
+            Runtime,
+            "linalg.vector_norm cannot compute the {o} norm on an empty tensor because the operation does not have an identity"
+        );
+    }
+    Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), d.to_real(), self_.device()))
+}
+/// `linalg_vector_norm`
+pub fn linalg_vector_norm_cpu(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    _keepdim: bool,
+    dtype: Option<DType>,
+    out: &Tensor,
+) -> Result<()> {
+    let x = match dtype {
+        Some(d) if d != self_.dtype() => cast_to(self_, d)?,
+        _ => self_.clone(),
+    };
+    let (x, g) = as_geo(&x, &reduced_dims(self_.dim(), dim)?)?;
+    let a = Access::new(&[&x], &[out])?;
+    erased::norm(a.any(0)?, g, ord.to_f64(), a.any_mut(0)?)
+        .ok_or_else(|| Error::not_implemented_for("linalg_vector_norm_cpu", x.dtype()))
+}
+
+/// `norm.ScalarOpt_dim_dtype` and its short forms.
+pub fn norm(
+    self_: &Tensor,
+    p: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    ops::linalg_vector_norm(self_, p.unwrap_or(Scalar::Int(2)), dim, keepdim, dtype)
+}
+
+/// `logsumexp`
+pub fn logsumexp_meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<OutMeta> {
+    let dims = reduced_dims(self_.dim(), Some(dim))?;
+    let d = if self_.dtype().is_integral(true) { default_dtype() } else { self_.dtype() };
+    Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), d, self_.device()))
+}
+/// `logsumexp`
+pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
+    let x = if self_.dtype() == out.dtype() { self_.clone() } else { cast_to(self_, out.dtype())? };
+    let dims = reduced_dims(self_.dim(), Some(dim))?;
+    if x.is_complex() {
+        // no order on complex numbers: the shift is the largest real part
+        let shift = if x.numel() == 0 {
+            None
+        } else {
+            let m = ops::amax(&ops::real(&x)?, dim, true)?;
+            let finite = ops::eq(&ops::abs(&m)?, &crate::ergonomic::wrapped_number(f64::INFINITY.into())?)?;
+            Some(ops::masked_fill(&m, &finite, Scalar::Int(0))?)
+        };
+        let (shifted, back) = match &shift {
+            Some(m) => (ops::sub(&x, m, Scalar::Int(1))?, Some(ops::reshape(m, out.sizes())?)),
+            None => (x.clone(), None),
+        };
+        let _ = keepdim;
+        let s =
+            ops::log(&ops::reshape(&ops::sum(&ops::exp(&shifted)?, Some(dim), true, None)?, out.sizes())?)?;
+        let r = match back {
+            Some(m) => ops::add(&s, &m, Scalar::Int(1))?,
+            None => s,
+        };
+        return crate::ops::copy::copy_into(out, &r);
+    }
+    reduce_into("logsumexp_cpu", &x, &dims, out, erased::logsumexp)
+}

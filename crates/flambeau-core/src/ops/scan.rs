@@ -1,0 +1,196 @@
+//! Running sums, products and extremes along a dimension.
+
+use crate::access::Access;
+use crate::error::Result;
+use crate::geometry::wrap_dim;
+use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
+use crate::out::OutMeta;
+use crate::tensor::Tensor;
+use crate::{DType, Error, ensure, ops};
+use flambeau_cpu::reduce::Geo;
+use flambeau_cpu::scan::erased;
+use flambeau_cpu::{Any, AnyMut};
+
+/// The contiguous input as `[outer, n, inner]` around one dim: outputs of scans have the input's shape and layout.
+pub(crate) fn around(x: &Tensor, dim: usize) -> Geo {
+    if x.dim() == 0 {
+        return Geo::contiguous(1, 1, 1);
+    }
+    let s = x.sizes();
+    let outer: i64 = s[..dim].iter().product();
+    let inner: i64 = s[dim + 1..].iter().product();
+    Geo::contiguous(outer as usize, s[dim] as usize, inner as usize)
+}
+
+fn accumulate_meta(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<OutMeta> {
+    wrap_dim(dim, self_.dim())?;
+    let d = dtype.unwrap_or(if self_.dtype().is_integral(true) { DType::I64 } else { self_.dtype() });
+    Ok(OutMeta::of(self_.sizes(), d, self_.device()))
+}
+fn accumulate(
+    label: &str,
+    self_: &Tensor,
+    dim: i64,
+    out: &Tensor,
+    kernel: fn(Any<'_>, Geo, AnyMut<'_>) -> Option<()>,
+) -> Result<()> {
+    if self_.numel() == 0 {
+        return Ok(());
+    }
+    let od = out.dtype();
+    let wide = if od.is_integral(true) { DType::I64 } else { od };
+    let x = if self_.dtype() == wide { self_.clone() } else { cast_to(self_, wide)? };
+    let x = contiguous_raw(&x)?;
+    let g = around(&x, wrap_dim(dim, x.dim())?);
+    let run = |to: &Tensor| {
+        let a = Access::new(&[&x], &[to])?;
+        kernel(a.any(0)?, g, a.any_mut(0)?).ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
+    };
+    if od == wide {
+        return run(out);
+    }
+    // narrow integers wrap, so they may be taken from the int64 result
+    let tmp = OutMeta::of(out.sizes(), wide, out.device()).alloc()?;
+    run(&tmp)?;
+    copy_into(out, &tmp)
+}
+macro_rules! accumulating {
+    ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
+        #[doc = concat!("`", $name, "`")]
+        pub fn $meta(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<OutMeta> {
+            accumulate_meta(self_, dim, dtype)
+        }
+        #[doc = concat!("`", $name, "`")]
+        pub fn $cpu(self_: &Tensor, dim: i64, _dtype: Option<DType>, out: &Tensor) -> Result<()> {
+            accumulate(concat!($name, "_out_cpu"), self_, dim, out, erased::$kernel)
+        }
+    )*};
+}
+accumulating! {
+    cumsum_meta cumsum_cpu "cumsum" cumsum;
+    cumprod_meta cumprod_cpu "cumprod" cumprod;
+}
+
+macro_rules! extreme {
+    ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
+        #[doc = concat!("`", $name, "`")]
+        pub fn $meta(self_: &Tensor, dim: i64) -> Result<(OutMeta, OutMeta)> {
+            wrap_dim(dim, self_.dim())?;
+            Ok((
+                OutMeta::of(self_.sizes(), self_.dtype(), self_.device()),
+                OutMeta::of(self_.sizes(), DType::I64, self_.device()),
+            ))
+        }
+        #[doc = concat!("`", $name, "`")]
+        pub fn $cpu(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
+            if self_.numel() == 0 {
+                return Ok(());
+            }
+            let x = contiguous_raw(self_)?;
+            let g = around(&x, wrap_dim(dim, x.dim())?);
+            let a = Access::new(&[&x], &[values, indices])?;
+            erased::$kernel(a.any(0)?, g, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
+                .ok_or_else(|| Error::not_implemented_for(concat!($name, "_cpu"), x.dtype()))
+        }
+    )*};
+}
+extreme! {
+    cummax_meta cummax_cpu "cummax" cummax;
+    cummin_meta cummin_cpu "cummin" cummin;
+}
+
+/// `logcumsumexp`
+pub fn logcumsumexp_meta(self_: &Tensor, dim: i64) -> Result<OutMeta> {
+    wrap_dim(dim, self_.dim())?;
+    ensure!(
+        self_.dtype().is_floating() || self_.is_complex(),
+        Unsupported,
+        "\"logcumsumexp_out_cpu\" not implemented for '{}'",
+        self_.dtype().scalar_type_name()
+    );
+    Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
+}
+/// `logcumsumexp`
+pub fn logcumsumexp_cpu(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    accumulate("logcumsumexp_out_cpu", self_, dim, out, erased::logcumsumexp)
+}
+
+/// `cumulative_trapezoid`, `trapezoid`: see the composites below.
+fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
+    let d = wrap_dim(dim, y.dim())? as i64;
+    let n = y.sizes().get(d as usize).copied().unwrap_or(1);
+    let one = crate::Scalar::Int(1);
+    if cumulative {
+        let pairs =
+            ops::add(&ops::slice(y, d, Some(1), None, 1)?, &ops::slice(y, d, None, Some(-1), 1)?, one)?;
+        let s = ops::cumsum(&pairs, d, None)?;
+        return ops::mul(&s, &crate::ergonomic::wrapped_number((dx / 2.0).into())?);
+    }
+    if n == 0 {
+        let mut sizes = crate::geometry::SizeVec::from_slice(y.sizes());
+        sizes.remove(d as usize);
+        return ops::zeros(&sizes, Some(y.dtype()), None, Some(y.device()), None);
+    }
+    let ends = ops::add(&ops::select(y, d, 0)?, &ops::select(y, d, -1)?, one)?;
+    let half = ops::mul(&ends, &crate::ergonomic::wrapped_number(0.5.into())?)?;
+    let s = ops::sub(&ops::sum(y, Some(&[d]), false, None)?, &half, one)?;
+    ops::mul(&s, &crate::ergonomic::wrapped_number(dx.into())?)
+}
+/// `trapezoid.dx`
+pub fn trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<Tensor> {
+    spacing(y, dx.to_f64(), dim, false)
+}
+/// `cumulative_trapezoid.dx`
+pub fn cumulative_trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<Tensor> {
+    spacing(y, dx.to_f64(), dim, true)
+}
+/// The spacing tensor as differences that broadcast against `y`'s slices.
+fn widths(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let d = wrap_dim(dim, y.dim())?;
+    let n = y.sizes()[d];
+    let x = if x.dim() == 1 {
+        ensure!(x.sizes()[0] == n, Runtime, "trapezoid: There must be one `x` value for each sample point");
+        let mut shape = crate::geometry::SizeVec::from_elem(1, y.dim());
+        shape[d] = n;
+        ops::view(&ops::contiguous(x, crate::MemoryFormat::Contiguous)?, &shape)?
+    } else if x.dim() < y.dim() {
+        let mut shape = crate::geometry::SizeVec::from_elem(1, y.dim() - x.dim());
+        shape.extend_from_slice(x.sizes());
+        ops::reshape(x, &shape)?
+    } else {
+        x.clone()
+    };
+    let xd = d as i64 - y.dim() as i64;
+    ops::sub(
+        &ops::slice(&x, xd, Some(1), None, 1)?,
+        &ops::slice(&x, xd, None, Some(-1), 1)?,
+        crate::Scalar::Int(1),
+    )
+}
+fn weighted(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let w = widths(y, x, dim)?;
+    let yd = wrap_dim(dim, y.dim())? as i64 - y.dim() as i64;
+    let pairs = ops::add(
+        &ops::slice(y, yd, Some(1), None, 1)?,
+        &ops::slice(y, yd, None, Some(-1), 1)?,
+        crate::Scalar::Int(1),
+    )?;
+    ops::mul(&pairs, &w)
+}
+/// `trapezoid.x`
+pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let d = wrap_dim(dim, y.dim())?;
+    if y.sizes().get(d).copied() == Some(0) {
+        return spacing(y, 1.0, dim, false);
+    }
+    let w = weighted(y, x, dim)?;
+    let d = d as i64 - y.dim() as i64;
+    let s = ops::sum(&w, Some(&[d]), false, None)?;
+    ops::div(&s, &crate::ergonomic::wrapped_number(2.0.into())?)
+}
+/// `cumulative_trapezoid.x`
+pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let w = weighted(y, x, dim)?;
+    let d = wrap_dim(dim, y.dim())? as i64 - y.dim() as i64;
+    ops::div(&ops::cumsum(&w, d, None)?, &crate::ergonomic::wrapped_number(2.0.into())?)
+}

@@ -1,0 +1,80 @@
+//! Softmax and log-softmax.
+
+use super::scan::around;
+use crate::access::Access;
+use crate::error::Result;
+use crate::geometry::wrap_dim;
+use crate::ops::copy::contiguous_raw;
+use crate::out::OutMeta;
+use crate::tensor::Tensor;
+use crate::{DType, Error, ensure, ops};
+use flambeau_cpu::softmax::erased;
+use flambeau_cpu::{Any, AnyMut};
+
+fn meta(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<OutMeta> {
+    ensure!(!half_to_float, Runtime, "softmax with half to float conversion is not supported on CPU");
+    wrap_dim(dim, self_.dim())?;
+    Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
+}
+type Forward = fn(Any<'_>, usize, usize, usize, AnyMut<'_>) -> Option<()>;
+fn forward(label: &str, self_: &Tensor, dim: i64, out: &Tensor, kernel: Forward) -> Result<()> {
+    if self_.numel() == 0 {
+        return Ok(());
+    }
+    let x = contiguous_raw(self_)?;
+    let g = around(&x, wrap_dim(dim, x.dim())?);
+    let a = Access::new(&[&x], &[out])?;
+    kernel(a.any(0)?, g.outer, g.n, g.inner, a.any_mut(0)?)
+        .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
+}
+type Backward = fn(Any<'_>, Any<'_>, usize, usize, usize, AnyMut<'_>) -> Option<()>;
+fn backward(label: &str, grad: &Tensor, y: &Tensor, dim: i64, out: &Tensor, kernel: Backward) -> Result<()> {
+    if y.numel() == 0 {
+        return Ok(());
+    }
+    let (dy, y) = (contiguous_raw(grad)?, contiguous_raw(y)?);
+    let g = around(&y, wrap_dim(dim, y.dim())?);
+    let a = Access::new(&[&dy, &y], &[out])?;
+    kernel(a.any(0)?, a.any(1)?, g.outer, g.n, g.inner, a.any_mut(0)?)
+        .ok_or_else(|| Error::not_implemented_for(label, y.dtype()))
+}
+macro_rules! softmaxes {
+    ($($meta:ident $cpu:ident $bmeta:ident $bcpu:ident $api:ident $prim:ident $label:literal $kernel:ident $bkernel:ident;)*) => {$(
+        #[doc = concat!("`_", stringify!($api), "`")]
+        pub fn $meta(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<OutMeta> {
+            meta(self_, dim, half_to_float)
+        }
+        #[doc = concat!("`_", stringify!($api), "`")]
+        pub fn $cpu(self_: &Tensor, dim: i64, _half_to_float: bool, out: &Tensor) -> Result<()> {
+            forward($label, self_, dim, out, erased::$kernel)
+        }
+        #[doc = concat!("`_", stringify!($api), "_backward_data`")]
+        pub fn $bmeta(grad_output: &Tensor, output: &Tensor, dim: i64, input_dtype: DType) -> Result<OutMeta> {
+            ensure!(
+                grad_output.sizes() == output.sizes() && input_dtype == output.dtype(),
+                Shape,
+                "gradient and output of softmax must have the same sizes and dtype"
+            );
+            meta(output, dim, false)
+        }
+        #[doc = concat!("`_", stringify!($api), "_backward_data`")]
+        pub fn $bcpu(grad_output: &Tensor, output: &Tensor, dim: i64, _input_dtype: DType, out: &Tensor) -> Result<()> {
+            backward($label, grad_output, output, dim, out, erased::$bkernel)
+        }
+        #[doc = concat!("`", stringify!($api), ".int`")]
+        pub fn $api(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+            match dtype {
+                Some(d) if d != self_.dtype() => {
+                    ops::$prim(&ops::to(self_, Some(d), None, None, None, false, false, None)?, dim, false)
+                }
+                _ => ops::$prim(self_, dim, false),
+            }
+        }
+    )*};
+}
+softmaxes! {
+    softmax_data_meta softmax_data_cpu softmax_backward_data_meta softmax_backward_data_cpu softmax softmax_data
+        "softmax_lastdim_kernel_impl" softmax softmax_backward;
+    log_softmax_data_meta log_softmax_data_cpu log_softmax_backward_data_meta log_softmax_backward_data_cpu log_softmax log_softmax_data
+        "log_softmax_lastdim_kernel_impl" log_softmax log_softmax_backward;
+}

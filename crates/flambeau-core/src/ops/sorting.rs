@@ -1,0 +1,291 @@
+//! Sorting, top-k, unique, binary search, histograms.
+
+use super::scan::around;
+use crate::access::Access;
+use crate::device::Device;
+use crate::error::Result;
+use crate::geometry::{SizeVec, wrap_dim};
+use crate::ops::copy::{cast_to, contiguous_raw};
+use crate::out::OutMeta;
+use crate::promotion;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::{DType, Error, ensure, ops};
+use flambeau_cpu::sort::erased;
+
+fn values_indices(self_: &Tensor, sizes: &[i64]) -> (OutMeta, OutMeta) {
+    (OutMeta::of(sizes, self_.dtype(), self_.device()), OutMeta::of(sizes, DType::I64, self_.device()))
+}
+
+/// `sort.stable`: every sort is stable here.
+pub fn sort_stable_meta(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    _descending: bool,
+) -> Result<(OutMeta, OutMeta)> {
+    wrap_dim(dim, self_.dim())?;
+    ensure!(!self_.is_complex(), Unsupported, "Sort does not support complex dtypes on CPU");
+    Ok(values_indices(self_, self_.sizes()))
+}
+/// `sort.stable`
+pub fn sort_stable_cpu(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    if self_.numel() == 0 {
+        return Ok(());
+    }
+    let x = contiguous_raw(self_)?;
+    let g = around(&x, wrap_dim(dim, x.dim())?);
+    let a = Access::new(&[&x], &[values, indices])?;
+    erased::sort(a.any(0)?, g, descending, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
+        .ok_or_else(|| Error::not_implemented_for("sort_stable", x.dtype()))
+}
+/// `sort`
+pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    ops::sort_stable(self_, Some(false), dim, descending)
+}
+/// `argsort`
+pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(ops::sort_stable(self_, Some(false), dim, descending)?.1)
+}
+/// `argsort.stable`
+pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(ops::sort_stable(self_, Some(stable), dim, descending)?.1)
+}
+/// `msort`
+pub fn msort(self_: &Tensor) -> Result<Tensor> {
+    Ok(ops::sort(self_, 0, false)?.0)
+}
+
+/// `topk`
+pub fn topk_meta(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    _largest: bool,
+    _sorted: bool,
+) -> Result<(OutMeta, OutMeta)> {
+    let d = wrap_dim(dim, self_.dim())?;
+    let n = if self_.dim() == 0 { 1 } else { self_.sizes()[d] };
+    ensure!(k >= 0 && k <= n, Runtime, "selected index k out of range");
+    let mut sizes = SizeVec::from_slice(self_.sizes());
+    if self_.dim() > 0 {
+        sizes[d] = k;
+    }
+    Ok(values_indices(self_, &sizes))
+}
+/// `topk`
+pub fn topk_cpu(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    let x = contiguous_raw(self_)?;
+    let g = around(&x, wrap_dim(dim, x.dim())?);
+    let a = Access::new(&[&x], &[values, indices])?;
+    erased::topk(a.any(0)?, g, k as usize, largest, sorted, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
+        .ok_or_else(|| Error::not_implemented_for("topk_cpu", x.dtype()))
+}
+
+/// `searchsorted.Tensor`
+pub fn searchsorted(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    let right = match side {
+        None => right,
+        Some("left") => {
+            ensure!(
+                !right,
+                Runtime,
+                "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+            );
+            false
+        }
+        Some("right") => true,
+        Some(s) => {
+            return Err(Error::runtime(format!(
+                "torch.searchsorted(): side can only be 'left' or 'right' but got {s}"
+            )));
+        }
+    };
+    let s = sorted_sequence;
+    ensure!(
+        s.dim() <= 1 || (s.dim() == self_.dim() && s.sizes()[..s.dim() - 1] == self_.sizes()[..s.dim() - 1]),
+        Runtime,
+        "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input \
+         value tensor must match, but we got boundaries tensor {} and input value tensor {}",
+        crate::geometry::fmt_sizes(s.sizes()),
+        crate::geometry::fmt_sizes(self_.sizes())
+    );
+    ensure!(
+        s.dim() > 0,
+        Runtime,
+        "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({}) and input value's dim({}) numel({})",
+        s.dim(),
+        self_.dim(),
+        self_.numel()
+    );
+    if let Some(t) = sorter {
+        ensure!(
+            t.dtype() == DType::I64,
+            Runtime,
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {}",
+            t.dtype().scalar_type_name()
+        );
+        ensure!(
+            t.sizes() == s.sizes(),
+            Runtime,
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {}and got sorter tensor {}",
+            crate::geometry::fmt_sizes(s.sizes()),
+            crate::geometry::fmt_sizes(t.sizes())
+        );
+    }
+    ensure!(
+        s.dtype() == self_.dtype() || self_.dim() == 0,
+        Runtime,
+        "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor's dtype {} and input value tensor's dtype {}",
+        s.dtype().scalar_type_name(),
+        self_.dtype().scalar_type_name()
+    );
+    let n = *s.sizes().last().unwrap_or(&1);
+    let out = Tensor::empty_raw(self_.sizes(), DType::I64, Device::Cpu)?;
+    if self_.numel() > 0 {
+        let common = promotion::promote_types(s.dtype(), self_.dtype())?;
+        let b = contiguous_raw(&cast_to(s, common)?)?;
+        let v = contiguous_raw(&cast_to(self_, common)?)?;
+        let order = sorter.map(contiguous_raw).transpose()?;
+        let mut ins: Vec<&Tensor> = vec![&b, &v];
+        ins.extend(order.as_ref());
+        let per_row = if s.dim() <= 1 { self_.numel() } else { *self_.sizes().last().unwrap_or(&1) };
+        let a = Access::new(&ins, &[&out])?;
+        let order = if order.is_some() { Some(a.slice::<i64>(2)?) } else { None };
+        erased::searchsorted(
+            a.any(0)?,
+            n as usize,
+            order,
+            a.any(1)?,
+            per_row as usize,
+            right,
+            a.slice_mut::<i64>(0)?,
+        )
+        .ok_or_else(|| Error::not_implemented_for("searchsorted_out_cpu", common))?
+        .map_err(|_| Error::runtime("torch.searchsorted(): sorter index out of range"))?;
+    }
+    if out_int32 { cast_to(&out, DType::I32) } else { Ok(out) }
+}
+/// `searchsorted.Scalar`
+pub fn searchsorted_scalar(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    let v = ops::full(&[], self_, Some(sorted_sequence.dtype()), None, None, None)?;
+    searchsorted(sorted_sequence, &v, out_int32, right, side, sorter)
+}
+/// `bucketize.Tensor`
+pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    ensure!(
+        boundaries.dim() == 1,
+        Runtime,
+        "boundaries tensor must be 1 dimension, but got dim({})",
+        boundaries.dim()
+    );
+    let common = promotion::result_type(&[boundaries, self_])?;
+    let b = if boundaries.dtype() == common { boundaries.clone() } else { cast_to(boundaries, common)? };
+    let v = if self_.dtype() == common { self_.clone() } else { cast_to(self_, common)? };
+    searchsorted(&b, &v, out_int32, right, None, None)
+}
+/// `bucketize.Scalar`
+pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    bucketize(&crate::ergonomic::wrapped_number(self_)?, boundaries, out_int32, right)
+}
+
+/// `histc`
+pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    ensure!(bins > 0, Runtime, "bins must be > 0");
+    let (mut lo, mut hi) = (min.to_f64(), max.to_f64());
+    ensure!(lo.is_finite() && hi.is_finite(), Runtime, "range of [{lo}, {hi}] is not finite");
+    ensure!(lo <= hi, Runtime, "max must be larger than min");
+    let x = contiguous_raw(self_)?;
+    ensure!(
+        x.dtype().is_floating(),
+        Unsupported,
+        "\"histogram_cpu\" not implemented for '{}'",
+        x.dtype().scalar_type_name()
+    );
+    if lo == hi && x.numel() > 0 {
+        let (a, b) = ops::aminmax(&ops::flatten(&x, 0, -1)?, None, false)?;
+        (lo, hi) = (a.try_item()?, b.try_item()?);
+        ensure!(lo.is_finite() && hi.is_finite(), Runtime, "range of [{lo}, {hi}] is not finite");
+    }
+    if lo == hi {
+        (lo, hi) = (lo - 1.0, hi + 1.0);
+    }
+    let out = Tensor::zeros_raw(&[bins], x.dtype(), Device::Cpu)?;
+    let a = Access::new(&[&x], &[&out])?;
+    erased::histc(a.any(0)?, lo, hi, a.any_mut(0)?)
+        .ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))?;
+    drop(a);
+    Ok(out)
+}
+
+/// `bincount`
+pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
+    ensure!(
+        self_.dim() == 1 && self_.dtype().is_integral(false),
+        Runtime,
+        "bincount only supports 1-d non-negative integral inputs."
+    );
+    if let Some(w) = weights {
+        ensure!(
+            w.dim() == 1 && w.numel() == self_.numel(),
+            Runtime,
+            "weights should be 1-d and have the same length as input"
+        );
+    }
+    let x = contiguous_raw(&cast_to(self_, DType::I64)?)?;
+    let bad = |_: flambeau_cpu::index::IndexError| {
+        Error::runtime("bincount only supports 1-d non-negative integral inputs.")
+    };
+    let Some(w) = weights else {
+        let counts = {
+            let a = Access::new(&[&x], &[])?;
+            flambeau_cpu::sort::bincount(a.slice::<i64>(0)?, minlength as usize).map_err(bad)?
+        };
+        let n = counts.len() as i64;
+        return Tensor::from_vec_raw(counts, &[n]);
+    };
+    let wide = if w.dtype() == DType::F32 { DType::F32 } else { DType::F64 };
+    let w = contiguous_raw(&cast_to(w, wide)?)?;
+    let sums = {
+        let a = Access::new(&[&x, &w], &[])?;
+        erased::bincount_weighted(a.any(0)?, Some(a.any(1)?), minlength as usize)
+            .ok_or_else(|| Error::not_implemented_for("bincount_cpu", wide))?
+            .map_err(bad)?
+    };
+    let n = sums.len() as i64;
+    let t = Tensor::from_vec_raw(sums, &[n])?;
+    if wide == DType::F64 { Ok(t) } else { cast_to(&t, wide) }
+}
