@@ -104,7 +104,6 @@ pub fn python_names(form: &Form) -> Vec<String> {
         }
         Mode::Out => plain.filter(|p| !p.starts_with("Tensor.")).map(|p| full(p)).collect(),
     }
-    }
 }
 
 /// Emits the slot functions of the form and says which key has which.

@@ -822,6 +822,37 @@ pub fn embedding(input: &Tensor, weight: &Tensor) -> Tensor {
     expect(ops::embedding(input, weight, None, None, 2.0, false, false))
 }
 
+/// Sums, means or maxima of bags of embeddings.
+///
+/// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+#[doc(alias = "torch.nn.functional.embedding_bag")]
+#[track_caller]
+pub fn embedding_bag(input: &Tensor, weight: &Tensor) -> Tensor {
+    expect(ops::embedding_bag(input, weight, None, None, 2.0, false, "mean", false, None, false, None))
+}
+
+/// Sums, means or maxima of bags of embeddings.
+///
+/// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn embedding_bag_with(input: &Tensor, weight: &Tensor, o: EmbeddingBagOptions) -> Tensor {
+    expect(ops::embedding_bag(
+        input,
+        weight,
+        o.offsets.as_ref(),
+        o.max_norm,
+        o.norm_type,
+        o.scale_grad_by_freq,
+        &o.mode,
+        o.sparse,
+        o.per_sample_weights.as_ref(),
+        o.include_last_offset,
+        o.padding_idx,
+    ))
+}
+
 /// Looks up the rows of `weight` that `input` names.
 ///
 /// Input `[*]` of int64 or int32, weight `[V, D]`; the result is `[*, D]`. Rows at `padding_idx` get no gradient; with `max_norm`, rows that are looked up are first scaled down in place to that norm.
@@ -1290,21 +1321,6 @@ pub fn local_response_norm(input: &Tensor, size: i64) -> Tensor {
 #[track_caller]
 pub fn local_response_norm_with(input: &Tensor, size: i64, o: LocalResponseNormOptions) -> Tensor {
     expect(ops::local_response_norm(input, size, o.alpha, o.beta, o.k))
-}
-
-/// The logarithm of `softmax`.
-#[doc(alias = "torch.nn.functional.log_softmax")]
-#[track_caller]
-pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::log_softmax(input, Some(dim), 3, None))
-}
-
-/// The logarithm of `softmax`.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn log_softmax_with(input: &Tensor, o: LogSoftmaxOptions) -> Tensor {
-    expect(ops::log_softmax(input, o.dim, o._stacklevel, o.dtype))
 }
 
 /// Logarithm of the sigmoid.
@@ -2021,6 +2037,39 @@ pub fn rrelu_with(input: &Tensor, o: RreluOptions) -> Tensor {
     expect(ops::rrelu(input, o.lower, o.upper, o.training, o.inplace))
 }
 
+/// `softmax(query key^T scale + mask) value`.
+///
+/// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+#[doc(alias = "torch.nn.functional.scaled_dot_product_attention")]
+#[track_caller]
+pub fn scaled_dot_product_attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Tensor {
+    expect(ops::scaled_dot_product_attention(query, key, value, None, 0.0, false, None, false))
+}
+
+/// `softmax(query key^T scale + mask) value`.
+///
+/// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn scaled_dot_product_attention_with(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    o: ScaledDotProductAttentionOptions,
+) -> Tensor {
+    expect(ops::scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        o.attn_mask.as_ref(),
+        o.dropout_p,
+        o.is_causal,
+        o.scale,
+        o.enable_gqa,
+    ))
+}
+
 /// Self-normalising exponential linear unit.
 #[doc(alias = "torch.nn.functional.selu")]
 #[track_caller]
@@ -2093,21 +2142,6 @@ pub fn soft_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
 #[track_caller]
 pub fn soft_margin_loss_with(input: &Tensor, target: &Tensor, o: SoftMarginLossOptions) -> Tensor {
     expect(ops::soft_margin_loss(input, target, o.size_average, o.reduce, &o.reduction))
-}
-
-/// `exp(x) / sum(exp(x))` along `dim`.
-#[doc(alias = "torch.nn.functional.softmax")]
-#[track_caller]
-pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
-    expect(ops::softmax(input, Some(dim), 3, None))
-}
-
-/// `exp(x) / sum(exp(x))` along `dim`.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn softmax_with(input: &Tensor, o: SoftmaxOptions) -> Tensor {
-    expect(ops::softmax(input, o.dim, o._stacklevel, o.dtype))
 }
 
 /// `softmax(-x)`.

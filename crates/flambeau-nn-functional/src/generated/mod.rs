@@ -4,6 +4,7 @@
 
 pub mod activation;
 pub mod activation_grad;
+pub mod attention;
 pub mod conv;
 pub mod conv_grad;
 pub mod dropout;
@@ -155,6 +156,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::SIGMOID,
     &activation::TANH,
     &activation::GUMBEL_SOFTMAX,
+    &attention::SCALED_DOT_PRODUCT_ATTENTION,
     &conv::CONVOLUTION,
     &conv::CONVOLUTION_INPUT_GRAD,
     &conv::CONVOLUTION_WEIGHT_GRAD,
@@ -208,6 +210,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &embedding::EMBEDDING_DENSE_BACKWARD,
     &embedding::EMBEDDING,
     &embedding::EMBEDDING_RENORM_,
+    &embedding::EMBEDDING_BAG,
     &linear::LINEAR,
     &linear::BILINEAR,
     &loss::FUSED_NLL_LOSS,

@@ -4,8 +4,8 @@
 
 #[allow(unused_imports)]
 use super::{
-    activation, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding, pool, prelude::*,
-    vision,
+    activation, attention, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding, pool,
+    prelude::*, vision,
 };
 
 /// The input, scaled by the slope below 0.
@@ -536,6 +536,28 @@ pub fn tanh(input: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.nn.functional.gumbel_softmax")]
 pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
     (activation::GUMBEL_SOFTMAX.get(logits.key_set())?)(logits, tau, hard, eps, dim)
+}
+
+/// `softmax(query key^T scale + mask) value`.
+///
+/// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+///
+/// Documented defaults: `attn_mask` None, `dropout_p` 0.0, `is_causal` false, `scale` None, `enable_gqa` false.
+#[doc(alias = "torch.nn.functional.scaled_dot_product_attention")]
+pub fn scaled_dot_product_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<Tensor> {
+    (attention::SCALED_DOT_PRODUCT_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+    )
 }
 
 /// Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
@@ -1454,6 +1476,41 @@ pub fn embedding(
 pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) -> Result<()> {
     (embedding::EMBEDDING_RENORM_.get(self_.key_set() | indices.key_set())?)(
         self_, indices, max_norm, norm_type,
+    )
+}
+
+/// Sums, means or maxima of bags of embeddings.
+///
+/// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+///
+/// Documented defaults: `offsets` None, `max_norm` None, `norm_type` 2.0, `scale_grad_by_freq` false, `mode` "mean", `sparse` false, `per_sample_weights` None, `include_last_offset` false, `padding_idx` None.
+#[doc(alias = "torch.nn.functional.embedding_bag")]
+pub fn embedding_bag(
+    input: &Tensor,
+    weight: &Tensor,
+    offsets: Option<&Tensor>,
+    max_norm: Option<f64>,
+    norm_type: f64,
+    scale_grad_by_freq: bool,
+    mode: &str,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: Option<i64>,
+) -> Result<Tensor> {
+    (embedding::EMBEDDING_BAG
+        .get(input.key_set() | weight.key_set() | opt_keys(offsets) | opt_keys(per_sample_weights))?)(
+        input,
+        weight,
+        offsets,
+        max_norm,
+        norm_type,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
     )
 }
 

@@ -567,74 +567,6 @@ impl SoftminOptions {
     }
 }
 
-/// Keyword arguments of `torch.nn.functional.softmax`.
-#[derive(Clone, Debug)]
-pub struct SoftmaxOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) _stacklevel: i64,
-    pub(super) dtype: Option<DType>,
-}
-impl Default for SoftmaxOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl SoftmaxOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        SoftmaxOptions { dim: None, _stacklevel: 3, dtype: None }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `_stacklevel` (default `3`).
-    pub fn _stacklevel(mut self, _stacklevel: i64) -> Self {
-        self._stacklevel = _stacklevel;
-        self
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
-/// Keyword arguments of `torch.nn.functional.log_softmax`.
-#[derive(Clone, Debug)]
-pub struct LogSoftmaxOptions {
-    pub(super) dim: Option<i64>,
-    pub(super) _stacklevel: i64,
-    pub(super) dtype: Option<DType>,
-}
-impl Default for LogSoftmaxOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl LogSoftmaxOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        LogSoftmaxOptions { dim: None, _stacklevel: 3, dtype: None }
-    }
-    /// Sets `dim` (default `None`).
-    pub fn dim(mut self, dim: i64) -> Self {
-        self.dim = Some(dim);
-        self
-    }
-    /// Sets `_stacklevel` (default `3`).
-    pub fn _stacklevel(mut self, _stacklevel: i64) -> Self {
-        self._stacklevel = _stacklevel;
-        self
-    }
-    /// Sets `dtype` (default `None`).
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-}
-
 /// Keyword arguments of `torch.nn.functional.gumbel_softmax`.
 #[derive(Clone, Debug)]
 pub struct GumbelSoftmaxOptions {
@@ -671,6 +603,58 @@ impl GumbelSoftmaxOptions {
     /// Sets `dim` (default `-1`).
     pub fn dim(mut self, dim: i64) -> Self {
         self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.scaled_dot_product_attention`.
+#[derive(Clone, Debug)]
+pub struct ScaledDotProductAttentionOptions {
+    pub(super) attn_mask: Option<Tensor>,
+    pub(super) dropout_p: f64,
+    pub(super) is_causal: bool,
+    pub(super) scale: Option<f64>,
+    pub(super) enable_gqa: bool,
+}
+impl Default for ScaledDotProductAttentionOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ScaledDotProductAttentionOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ScaledDotProductAttentionOptions {
+            attn_mask: None,
+            dropout_p: 0.0,
+            is_causal: false,
+            scale: None,
+            enable_gqa: false,
+        }
+    }
+    /// Sets `attn_mask` (default `None`).
+    pub fn attn_mask(mut self, attn_mask: &Tensor) -> Self {
+        self.attn_mask = Some(attn_mask.clone());
+        self
+    }
+    /// Sets `dropout_p` (default `0.0`).
+    pub fn dropout_p(mut self, dropout_p: f64) -> Self {
+        self.dropout_p = dropout_p;
+        self
+    }
+    /// Sets `is_causal` (default `false`).
+    pub fn is_causal(mut self, is_causal: bool) -> Self {
+        self.is_causal = is_causal;
+        self
+    }
+    /// Sets `scale` (default `None`).
+    pub fn scale(mut self, scale: f64) -> Self {
+        self.scale = Some(scale);
+        self
+    }
+    /// Sets `enable_gqa` (default `false`).
+    pub fn enable_gqa(mut self, enable_gqa: bool) -> Self {
+        self.enable_gqa = enable_gqa;
         self
     }
 }
@@ -2389,6 +2373,86 @@ impl EmbeddingOptions {
     /// Sets `sparse` (default `false`).
     pub fn sparse(mut self, sparse: bool) -> Self {
         self.sparse = sparse;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.embedding_bag`.
+#[derive(Clone, Debug)]
+pub struct EmbeddingBagOptions {
+    pub(super) offsets: Option<Tensor>,
+    pub(super) max_norm: Option<f64>,
+    pub(super) norm_type: f64,
+    pub(super) scale_grad_by_freq: bool,
+    pub(super) mode: String,
+    pub(super) sparse: bool,
+    pub(super) per_sample_weights: Option<Tensor>,
+    pub(super) include_last_offset: bool,
+    pub(super) padding_idx: Option<i64>,
+}
+impl Default for EmbeddingBagOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl EmbeddingBagOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        EmbeddingBagOptions {
+            offsets: None,
+            max_norm: None,
+            norm_type: 2.0,
+            scale_grad_by_freq: false,
+            mode: "mean".to_string(),
+            sparse: false,
+            per_sample_weights: None,
+            include_last_offset: false,
+            padding_idx: None,
+        }
+    }
+    /// Sets `offsets` (default `None`).
+    pub fn offsets(mut self, offsets: &Tensor) -> Self {
+        self.offsets = Some(offsets.clone());
+        self
+    }
+    /// Sets `max_norm` (default `None`).
+    pub fn max_norm(mut self, max_norm: f64) -> Self {
+        self.max_norm = Some(max_norm);
+        self
+    }
+    /// Sets `norm_type` (default `2.0`).
+    pub fn norm_type(mut self, norm_type: f64) -> Self {
+        self.norm_type = norm_type;
+        self
+    }
+    /// Sets `scale_grad_by_freq` (default `false`).
+    pub fn scale_grad_by_freq(mut self, scale_grad_by_freq: bool) -> Self {
+        self.scale_grad_by_freq = scale_grad_by_freq;
+        self
+    }
+    /// Sets `mode` (default `"mean"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `sparse` (default `false`).
+    pub fn sparse(mut self, sparse: bool) -> Self {
+        self.sparse = sparse;
+        self
+    }
+    /// Sets `per_sample_weights` (default `None`).
+    pub fn per_sample_weights(mut self, per_sample_weights: &Tensor) -> Self {
+        self.per_sample_weights = Some(per_sample_weights.clone());
+        self
+    }
+    /// Sets `include_last_offset` (default `false`).
+    pub fn include_last_offset(mut self, include_last_offset: bool) -> Self {
+        self.include_last_offset = include_last_offset;
+        self
+    }
+    /// Sets `padding_idx` (default `None`).
+    pub fn padding_idx(mut self, padding_idx: i64) -> Self {
+        self.padding_idx = Some(padding_idx);
         self
     }
 }
