@@ -51,10 +51,10 @@ use flambeau_core::dispatch::{AnyOp, CrateReg};
 use flambeau_core::schema::{Arg, Default_ as D, Ty};
 
 const fn a(name: &'static str, ty: Ty, default: D) -> Arg {
-    Arg { name, ty, default, kw_only: false, mutated: false }
+    Arg { name, ty, default, kw_only: false, mutated: false, number: false }
 }
 const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {
-    Arg { name, ty, default, kw_only: true, mutated: false }
+    Arg { name, ty, default, kw_only: true, mutated: false, number: false }
 }
 const fn mu(mut a: Arg) -> Arg {
     a.mutated = true;
