@@ -74,6 +74,13 @@ pub fn real(a: &Tensor) -> Result<Tensor> {
     }
     ops::select(&ops::view_as_real(&ops::resolve_conj(a)?)?, -1, 0)
 }
+/// Imaginary part; zeros for real tensors.
+pub fn imag(a: &Tensor) -> Result<Tensor> {
+    if !a.dtype().is_complex() {
+        return ops::zeros_like(a, None, None, None, None, None);
+    }
+    ops::select(&ops::view_as_real(&ops::resolve_conj(a)?)?, -1, 1)
+}
 /// Elementwise equality.
 pub fn eq(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::eq(a, b)

@@ -8,6 +8,7 @@ use flambeau_conformance::store::Store;
 use flambeau_conformance::{elements, worker};
 use flambeau_core::{DType, Element, Tensor, Value};
 use serde_json::{Value as J, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const TOL: Tol = Tol::Close { rtol: 1e-3, atol: 1e-6 };
 
@@ -152,18 +153,22 @@ fn outputs_are_matched_by_kind() {
 
 /// A set of one file with these cases, run to its end.
 fn run(cases: J) -> Vec<Outcome> {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(dir.path().join("ops")).unwrap();
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let n = COUNT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("flambeau-judging-{}-{n}", std::process::id()));
+    std::fs::create_dir_all(dir.join("ops")).unwrap();
     let file = json!({"name": "x", "call": "torch.numel", "kind": "function", "cases": cases});
-    std::fs::write(dir.path().join("ops/x.json"), file.to_string()).unwrap();
+    std::fs::write(dir.join("ops/x.json"), file.to_string()).unwrap();
     let mut bytes = Vec::new();
     let header = r#"{"t0":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}"#;
     bytes.extend((header.len() as u64).to_le_bytes());
     bytes.extend(header.bytes());
     bytes.extend([0u8; 12]);
-    std::fs::write(dir.path().join("ops/x.safetensors"), bytes).unwrap();
-    let f = File::open(dir.path(), "ops/x").unwrap();
-    f.cases().iter().map(worker::run).collect()
+    std::fs::write(dir.join("ops/x.safetensors"), bytes).unwrap();
+    let f = File::open(&dir, "ops/x").unwrap();
+    let outcomes = f.cases().iter().map(worker::run).collect();
+    std::fs::remove_dir_all(&dir).unwrap();
+    outcomes
 }
 
 #[test]

@@ -47,7 +47,37 @@ const MAX_OPERANDS: usize = 4;
 /// Work below this many picoseconds is not worth waking a thread for.
 const GRAIN_PS: usize = 30_000_000;
 
+/// Operators that compute in complex32; PyTorch refuses that dtype everywhere else.
+const HALF_COMPLEX: [&str; 18] = [
+    "abs",
+    "add",
+    "addcdiv",
+    "addcmul",
+    "conj_physical",
+    "eq",
+    "fill",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "masked_fill",
+    "mul",
+    "ne",
+    "neg",
+    "rsub",
+    "sgn",
+    "sub",
+    "where_",
+];
+
 impl PointwiseSpec {
+    /// The loop for a dtype, if the operator has one.
+    #[inline]
+    fn find(&self, compute: DType) -> Option<flambeau_cpu::pointwise::Loop> {
+        if compute == DType::C32 && !HALF_COMPLEX.contains(&self.name) {
+            return None;
+        }
+        self.kernel.find(compute)
+    }
     #[inline]
     fn compute_of_same(&self, d: DType) -> DType {
         match self.promote {
@@ -91,7 +121,7 @@ pub fn pointwise(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> 
     {
         let compute = spec.compute_of_same(a.dtype());
         if compute == a.dtype() {
-            if let Some(l) = spec.kernel.find(compute) {
+            if let Some(l) = spec.find(compute) {
                 if l.ins[..inputs.len()].iter().all(|d| *d == compute) {
                     let out = Tensor::fresh_contiguous(a.sizes(), a.numel(), l.out, Device::Cpu)?;
                     flat(l.run, spec.kernel.cost, &out, l.out, inputs, compute, params)?;
@@ -287,7 +317,7 @@ fn run(
         Some(d) => d,
         None => spec.compute_dtype(inputs)?,
     };
-    let l = spec.kernel.find(compute).ok_or_else(|| Error::not_implemented_for(spec.label, compute))?;
+    let l = spec.find(compute).ok_or_else(|| Error::not_implemented_for(spec.label, compute))?;
     let shape = broadcast_all(inputs)?;
     if let Some(out) = into {
         check_written(out, &shape, l.out, device)?;
@@ -643,7 +673,7 @@ pub fn fill(spec: &PointwiseSpec, out: &Tensor, value: Param) -> Result<()> {
         return Ok(());
     }
     let l =
-        spec.kernel.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label, out.dtype()))?;
+        spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label, out.dtype()))?;
     let value = match (out.is_conj(), out.is_neg()) {
         (false, false) => value,
         (c, n) => {

@@ -56,6 +56,8 @@ pub fn promote_types(a: DType, b: DType) -> Result<DType> {
     match (a, b) {
         (F16 | F32 | F64 | BF16, _) => Ok(a),
         (_, F16 | F32 | F64 | BF16) => Ok(b),
+        (C32 | C64 | C128, _) => Ok(a),
+        (_, C32 | C64 | C128) => Ok(b),
         _ => Err(Error::dtype(format!(
             "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {an} and {bn}"
         ))),
@@ -138,6 +140,13 @@ fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>>
     Ok(match (higher, lower) {
         (None, l) => l,
         (h, None) => h,
+        // a float keeps its width when something of lower priority makes it complex
+        (Some(h), Some(l)) if h.is_floating() && l.is_complex() => {
+            if matches!(h, DType::F8E4M3 | DType::F8E5M2) {
+                return Err(Error::dtype(format!("Unknown Complex ScalarType for {}", h.scalar_type_name())));
+            }
+            Some(h.to_complex())
+        }
         (Some(h), Some(l)) => {
             if category(l) > category(h) {
                 Some(promote_types(h, l)?)

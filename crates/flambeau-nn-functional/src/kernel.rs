@@ -127,3 +127,103 @@ pub(crate) mod pad {
         }, else None)
     }
 }
+
+pub(crate) mod blocks {
+    use crate::ops::vision::Blocks;
+    use flambeau_cpu::{Any, AnyMut, with_dtype};
+
+    /// Calls `f(column element, image element)` for all pairs inside the images.
+    fn each(b: &Blocks, planes: usize, f: &mut impl FnMut(usize, usize)) {
+        let [kh, kw] = b.kernel;
+        let [bh, bw] = b.blocks;
+        let [ih, iw] = b.image;
+        let taps = (kh * kw) as usize;
+        for p in 0..planes {
+            for tap in 0..taps as i64 {
+                let (ty, tx) = (tap / kw * b.dilation[0], tap % kw * b.dilation[1]);
+                let column = (p * taps + tap as usize) * (bh * bw) as usize;
+                for y in 0..bh {
+                    let iy = y * b.stride[0] - b.padding[0] + ty;
+                    if !(0..ih).contains(&iy) {
+                        continue;
+                    }
+                    for x in 0..bw {
+                        let ix = x * b.stride[1] - b.padding[1] + tx;
+                        if (0..iw).contains(&ix) {
+                            f(column + (y * bw + x) as usize, p * (ih * iw) as usize + (iy * iw + ix) as usize);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    fn planes(b: &Blocks, images: usize) -> usize {
+        images / (b.image[0] * b.image[1]) as usize
+    }
+    /// Columns from images; `out` is zero before.
+    pub fn gather(b: &Blocks, x: Any, out: AnyMut) -> Option<()> {
+        with_dtype!(x.dtype(), T in [BOOL, HALF, FLOAT, COMPLEX] => {
+            let (x, out) = (x.get::<T>(), out.get::<T>());
+            each(b, planes(b, x.len()), &mut |c, i| out[c] = x[i]);
+            Some(())
+        }, else None)
+    }
+    /// Images from columns; `out` is zero before.
+    pub fn scatter(b: &Blocks, x: Any, out: AnyMut) -> Option<()> {
+        with_dtype!(x.dtype(), T in [HALF, FLOAT, COMPLEX] => {
+            let (x, out) = (x.get::<T>(), out.get::<T>());
+            each(b, planes(b, out.len()), &mut |c, i| out[i] += x[c]);
+            Some(())
+        }, else None)
+    }
+}
+
+pub(crate) mod resample {
+    use flambeau_cpu::{Any, AnyMut, with_dtype};
+
+    /// For each result the elements it is made of, and their weights.
+    pub struct Weights {
+        /// Start of each result's entries, and the end of all.
+        pub starts: Vec<usize>,
+        /// Source positions.
+        pub at: Vec<usize>,
+        /// Weights.
+        pub w: Vec<f64>,
+    }
+    /// `out[o, i, k] = sum w x[o, at, k]` over `[outer, n, inner]`.
+    pub fn forward(t: &Weights, inner: usize, n: usize, x: Any, out: AnyMut) -> Option<()> {
+        let m = t.starts.len() - 1;
+        with_dtype!(x.dtype(), T in [FLOAT] => {
+            let (x, out) = (x.get::<T>(), out.get::<T>());
+            for (x, out) in x.chunks_exact(n * inner).zip(out.chunks_exact_mut(m * inner)) {
+                for (i, row) in out.chunks_exact_mut(inner).enumerate() {
+                    row.fill(0.0);
+                    for e in t.starts[i]..t.starts[i + 1] {
+                        let w = t.w[e] as T;
+                        let src = &x[t.at[e] * inner..][..inner];
+                        row.iter_mut().zip(src).for_each(|(r, s)| *r += w * s);
+                    }
+                }
+            }
+            Some(())
+        }, else None)
+    }
+    /// The transpose of [`forward`].
+    pub fn backward(t: &Weights, inner: usize, n: usize, g: Any, out: AnyMut) -> Option<()> {
+        let m = t.starts.len() - 1;
+        with_dtype!(g.dtype(), T in [FLOAT] => {
+            let (g, out) = (g.get::<T>(), out.get::<T>());
+            out.fill(0.0);
+            for (g, out) in g.chunks_exact(m * inner).zip(out.chunks_exact_mut(n * inner)) {
+                for (i, row) in g.chunks_exact(inner).enumerate() {
+                    for e in t.starts[i]..t.starts[i + 1] {
+                        let w = t.w[e] as T;
+                        let dst = &mut out[t.at[e] * inner..][..inner];
+                        dst.iter_mut().zip(row).for_each(|(d, r)| *d += w * r);
+                    }
+                }
+            }
+            Some(())
+        }, else None)
+    }
+}

@@ -15,7 +15,6 @@ pub mod derivatives;
 #[rustfmt::skip]
 pub mod generated;
 mod kernel;
-mod later;
 pub mod ops;
 
 pub use generated::functional;

@@ -17,7 +17,7 @@ fn values(sizes: &[i64], seed: u64) -> Tensor {
         })
         .collect();
     let t = Tensor::from_vec_raw(v, sizes).unwrap();
-    t.set_requires_grad(true);
+    t.requires_grad_(true);
     t
 }
 fn index(v: &[i64], sizes: &[i64]) -> Tensor {

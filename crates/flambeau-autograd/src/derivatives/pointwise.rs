@@ -82,31 +82,51 @@ pub fn extreme_self(grad: &Tensor, a: &Tensor, b: &Tensor, larger: bool) -> Resu
 pub fn extreme_other(grad: &Tensor, a: &Tensor, b: &Tensor, larger: bool) -> Result<Tensor> {
     extreme(grad, b, a, larger)
 }
-/// `fmax` and `fmin`: all to the operand that was taken, the first where they are equal.
+/// `fmax` and `fmin`: to the operand that was taken, half where both are equal.
 pub fn fextreme(grad: &Tensor, a: &Tensor, b: &Tensor, larger: bool, second: bool) -> Result<Tensor> {
-    let wins = if larger { ops::ge(a, b)? } else { ops::le(a, b)? };
+    let wins = if larger { ops::gt(a, b)? } else { ops::lt(a, b)? };
     let first = ops::logical_or(&wins, &ops::isnan(b)?)?;
-    if second { masked_not(&first, grad) } else { masked(&first, grad) }
+    let g = if second { masked_not(&first, grad)? } else { masked(&first, grad)? };
+    where_(&eq(a, b)?, &mul_scalar(grad, 0.5)?, &g)
 }
 
-/// `clamp` by numbers.
+/// `clamp` by numbers: nothing at the bounds and beyond.
 pub fn clamp_self(grad: &Tensor, x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    let (lo, hi) = (min.map(number).transpose()?, max.map(number).transpose()?);
-    clamp_tensor_self(grad, x, lo.as_ref(), hi.as_ref())
+    let mut g = grad.clone();
+    if let Some(lo) = min {
+        g = masked(&ops::gt(x, &number(lo)?)?, &g)?;
+    }
+    if let Some(hi) = max {
+        g = masked(&ops::lt(x, &number(hi)?)?, &g)?;
+    }
+    Ok(g)
 }
-/// `clamp` by tensors, for the input.
+/// Half of `grad` where both are equal and the bounds leave a range.
+fn shared(grad: &Tensor, a: &Tensor, b: &Tensor, range: Option<&Tensor>, other: &Tensor) -> Result<Tensor> {
+    let mut tie = eq(a, b)?;
+    if let Some(r) = range {
+        tie = ops::logical_and(&tie, r)?;
+    }
+    where_(&tie, &mul_scalar(grad, 0.5)?, other)
+}
+/// Where the lower bound is below the upper one.
+fn range(min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Option<Tensor>> {
+    min.zip(max).map(|(lo, hi)| ops::lt(lo, hi)).transpose()
+}
+/// `clamp` by tensors, for the input: half at a bound.
 pub fn clamp_tensor_self(
     grad: &Tensor,
     x: &Tensor,
     min: Option<&Tensor>,
     max: Option<&Tensor>,
 ) -> Result<Tensor> {
+    let range = range(min, max)?;
     let mut g = grad.clone();
     if let Some(lo) = min {
-        g = masked(&ops::ge(x, lo)?, &g)?;
+        g = masked_not(&ops::lt(x, lo)?, &shared(&g, x, lo, range.as_ref(), &g)?)?;
     }
     if let Some(hi) = max {
-        g = masked(&ops::le(x, hi)?, &g)?;
+        g = masked_not(&ops::gt(x, hi)?, &shared(&g, x, hi, range.as_ref(), &g)?)?;
     }
     Ok(g)
 }
@@ -118,11 +138,11 @@ pub fn clamp_tensor_min(
     max: Option<&Tensor>,
 ) -> Result<Tensor> {
     let Some(lo) = min else { return zeros_like(grad) };
-    let g = masked(&ops::lt(x, lo)?, grad)?;
-    match max {
-        Some(hi) => masked(&ops::lt(lo, hi)?, &g),
-        None => Ok(g),
+    let mut taken = ops::lt(x, lo)?;
+    if let Some(hi) = max {
+        taken = ops::logical_and(&taken, &ops::le(lo, hi)?)?;
     }
+    shared(grad, x, lo, range(min, max)?.as_ref(), &masked(&taken, grad)?)
 }
 /// `clamp` by tensors, for the upper bound, which wins over a larger lower one.
 pub fn clamp_tensor_max(
@@ -136,7 +156,11 @@ pub fn clamp_tensor_max(
     if let Some(lo) = min {
         taken = ops::logical_or(&taken, &ops::lt(hi, lo)?)?;
     }
-    masked(&taken, grad)
+    shared(grad, x, hi, range(min, max)?.as_ref(), &masked(&taken, grad)?)
+}
+/// `nextafter` for the first operand: 1 but where both are equal.
+pub fn nextafter_self(grad: &Tensor, x: &Tensor, other: &Tensor) -> Result<Tensor> {
+    masked_not(&eq(x, other)?, grad)
 }
 
 /// `lerp` by a number, for the start.

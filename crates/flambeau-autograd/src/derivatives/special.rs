@@ -59,3 +59,9 @@ pub fn igamma_backward(grad: &Tensor, a: &Tensor, x: &Tensor) -> Result<Tensor> 
     let log = sub(&sub(&mul(&add_scalar(a, -1)?, &ops::log(x)?)?, x)?, &ops::lgamma(a)?)?;
     mul(grad, &ops::exp(&log)?)
 }
+/// Bessel functions of order 1 whose derivative is `lower - result / x`, with the given slope at 0.
+pub fn order_one(grad: &Tensor, x: &Tensor, lower: &Tensor, result: &Tensor, at_zero: f64) -> Result<Tensor> {
+    let zero = eq(x, &number(0)?)?;
+    let slope = sub(lower, &div(result, &safe(x, &zero)?)?)?;
+    mul(grad, &where_(&zero, &number(at_zero)?, &slope)?)
+}

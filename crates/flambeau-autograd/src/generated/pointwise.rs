@@ -52,24 +52,24 @@ pub fn fill() {
     o::FMAX_OUT.register(Key::Autograd, fmax_out_autograd);
     o::FMIN.register(Key::Autograd, fmin_autograd);
     o::FMIN_OUT.register(Key::Autograd, fmin_out_autograd);
-    o::CLAMP.register(Key::Autograd, clamp_autograd);
-    o::CLAMP_.register(Key::Autograd, clamp_inplace_autograd);
-    o::CLAMP_OUT.register(Key::Autograd, clamp_out_autograd);
     o::CLAMP_TENSOR.register(Key::Autograd, clamp_tensor_autograd);
     o::CLAMP_TENSOR_.register(Key::Autograd, clamp_tensor_inplace_autograd);
     o::CLAMP_TENSOR_OUT.register(Key::Autograd, clamp_tensor_out_autograd);
-    o::CLAMP_MIN.register(Key::Autograd, clamp_min_autograd);
-    o::CLAMP_MIN_.register(Key::Autograd, clamp_min_inplace_autograd);
-    o::CLAMP_MIN_OUT.register(Key::Autograd, clamp_min_out_autograd);
+    o::CLAMP.register(Key::Autograd, clamp_autograd);
+    o::CLAMP_.register(Key::Autograd, clamp_inplace_autograd);
+    o::CLAMP_OUT.register(Key::Autograd, clamp_out_autograd);
     o::CLAMP_MIN_TENSOR.register(Key::Autograd, clamp_min_tensor_autograd);
     o::CLAMP_MIN_TENSOR_.register(Key::Autograd, clamp_min_tensor_inplace_autograd);
     o::CLAMP_MIN_TENSOR_OUT.register(Key::Autograd, clamp_min_tensor_out_autograd);
-    o::CLAMP_MAX.register(Key::Autograd, clamp_max_autograd);
-    o::CLAMP_MAX_.register(Key::Autograd, clamp_max_inplace_autograd);
-    o::CLAMP_MAX_OUT.register(Key::Autograd, clamp_max_out_autograd);
+    o::CLAMP_MIN.register(Key::Autograd, clamp_min_autograd);
+    o::CLAMP_MIN_.register(Key::Autograd, clamp_min_inplace_autograd);
+    o::CLAMP_MIN_OUT.register(Key::Autograd, clamp_min_out_autograd);
     o::CLAMP_MAX_TENSOR.register(Key::Autograd, clamp_max_tensor_autograd);
     o::CLAMP_MAX_TENSOR_.register(Key::Autograd, clamp_max_tensor_inplace_autograd);
     o::CLAMP_MAX_TENSOR_OUT.register(Key::Autograd, clamp_max_tensor_out_autograd);
+    o::CLAMP_MAX.register(Key::Autograd, clamp_max_autograd);
+    o::CLAMP_MAX_.register(Key::Autograd, clamp_max_inplace_autograd);
+    o::CLAMP_MAX_OUT.register(Key::Autograd, clamp_max_out_autograd);
     o::LERP_TENSOR.register(Key::Autograd, lerp_tensor_autograd);
     o::LERP_TENSOR_.register(Key::Autograd, lerp_tensor_inplace_autograd);
     o::LERP_TENSOR_OUT.register(Key::Autograd, lerp_tensor_out_autograd);
@@ -93,6 +93,7 @@ pub fn fill() {
     o::COPYSIGN.register(Key::Autograd, copysign_autograd);
     o::COPYSIGN_.register(Key::Autograd, copysign_inplace_autograd);
     o::COPYSIGN_OUT.register(Key::Autograd, copysign_out_autograd);
+    o::NEXTAFTER.register(Key::Autograd, nextafter_autograd);
     o::NEXTAFTER_.register(Key::Autograd, nextafter_inplace_autograd);
     o::NEXTAFTER_OUT.register(Key::Autograd, nextafter_out_autograd);
     o::HEAVISIDE_.register(Key::Autograd, heaviside_inplace_autograd);
@@ -1079,81 +1080,6 @@ fn fmin_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
     rt::check_out("fmin", &[self_, other], &[&*out])?;
     rt::below(|| ops::fmin_out(self_, other, out))
 }
-/// Node of `clamp`.
-pub struct ClampBackward {
-    max: Option<Scalar>,
-    min: Option<Scalar>,
-    self_: Saved,
-}
-impl Backward for ClampBackward {
-    const NAME: &'static str = "ClampBackward0";
-    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
-        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let max = self.max;
-        let min = self.min;
-        let self_ = &self.self_.unpack(cx, "self")?;
-        let g0 = Some(clamp_self(grad, self_, min, max)?);
-        Ok(Grads::from_iter([g0]))
-    }
-    fn release(&self) {
-        self.self_.release();
-    }
-}
-fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp(self_, min, max))?;
-    if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = ClampBackward { max, min, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
-    }
-    if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
-        })?;
-        rt::set_tangent(&out, t)?;
-    }
-    Ok(out)
-}
-
-fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    let rec = rt::recording(&[self_]);
-    let before = if rec {
-        rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
-        let s_self_ = Saved::copy_of(self_)?;
-        Some((edges, s_self_))
-    } else {
-        None
-    };
-    let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_(self_, min, max))?;
-    if let Some((edges, s_self_)) = before {
-        let body = ClampBackward { max, min, self_: s_self_ };
-        rt::rebase(self_, edges, body)?;
-    }
-    if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
-        })?;
-        rt::set_tangent_inplace(self_, t)?;
-    }
-    Ok(())
-}
-
-fn clamp_out_autograd(
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-    out: &mut Tensor,
-) -> Result<()> {
-    rt::check_out("clamp", &[self_], &[&*out])?;
-    rt::below(|| ops::clamp_out(self_, min, max, out))
-}
 /// Node of `clamp.Tensor`.
 pub struct ClampTensorBackward {
     max: SavedOpt,
@@ -1301,43 +1227,45 @@ fn clamp_tensor_out_autograd(
     )?;
     rt::below(|| ops::clamp_tensor_out(self_, min, max, out))
 }
-/// Node of `clamp_min`.
-pub struct ClampMinBackward {
-    min: Scalar,
+/// Node of `clamp`.
+pub struct ClampBackward {
+    max: Option<Scalar>,
+    min: Option<Scalar>,
     self_: Saved,
 }
-impl Backward for ClampMinBackward {
-    const NAME: &'static str = "ClampMinBackward0";
+impl Backward for ClampBackward {
+    const NAME: &'static str = "ClampBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let max = self.max;
         let min = self.min;
         let self_ = &self.self_.unpack(cx, "self")?;
-        let g0 = Some(masked(&ops::ge(self_, &number(min)?)?, grad)?);
+        let g0 = Some(clamp_self(grad, self_, min, max)?);
         Ok(Grads::from_iter([g0]))
     }
     fn release(&self) {
         self.self_.release();
     }
 }
-fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp_min(self_, min))?;
+    let out = rt::below(|| ops::clamp(self_, min, max))?;
     if rec {
         let edges = Edges::new().tensor(self_);
-        let body = ClampMinBackward { min, self_: Saved::input(self_) };
+        let body = ClampBackward { max, min, self_: Saved::input(self_) };
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::ge(self_, &number(min)?)?, grad))?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
         })?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
 
-fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
+fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -1349,25 +1277,30 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
     };
     let old =
         if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_min_(self_, min))?;
+    rt::below(|| ops::clamp_(self_, min, max))?;
     if let Some((edges, s_self_)) = before {
-        let body = ClampMinBackward { min, self_: s_self_ };
+        let body = ClampBackward { max, min, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::ge(self_, &number(min)?)?, grad))?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
 
-fn clamp_min_out_autograd(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    rt::check_out("clamp_min", &[self_], &[&*out])?;
-    rt::below(|| ops::clamp_min_out(self_, min, out))
+fn clamp_out_autograd(
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("clamp", &[self_], &[&*out])?;
+    rt::below(|| ops::clamp_out(self_, min, max, out))
 }
 /// Node of `clamp_min.Tensor`.
 pub struct ClampMinTensorBackward {
@@ -1381,14 +1314,14 @@ impl Backward for ClampMinTensorBackward {
         let g0 = if cx.need(0) {
             let min = &self.min.unpack(cx, "min")?;
             let self_ = &self.self_.unpack(cx, "self")?;
-            Some(masked(&ops::ge(self_, min)?, grad)?)
+            Some(extreme_self(grad, self_, min, true)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
             let min = &self.min.unpack(cx, "min")?;
             let self_ = &self.self_.unpack(cx, "self")?;
-            Some(masked(&ops::lt(self_, min)?, grad)?)
+            Some(extreme_other(grad, self_, min, true)?)
         } else {
             None
         };
@@ -1412,8 +1345,8 @@ fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(min);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| masked(&ops::ge(self_, min)?, grad))?,
-                rt::elementwise_jvp(t1, |grad| masked(&ops::lt(self_, min)?, grad))?,
+                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, min, true))?,
+                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, min, true))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -1445,8 +1378,8 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
             let t1 = rt::tangent(min);
             let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| masked(&ops::ge(self_, min)?, grad))?,
-                rt::elementwise_jvp(t1, |grad| masked(&ops::lt(self_, min)?, grad))?,
+                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, min, true))?,
+                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, min, true))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -1458,43 +1391,43 @@ fn clamp_min_tensor_out_autograd(self_: &Tensor, min: &Tensor, out: &mut Tensor)
     rt::check_out("clamp_min", &[self_, min], &[&*out])?;
     rt::below(|| ops::clamp_min_tensor_out(self_, min, out))
 }
-/// Node of `clamp_max`.
-pub struct ClampMaxBackward {
-    max: Scalar,
+/// Node of `clamp_min`.
+pub struct ClampMinBackward {
+    min: Scalar,
     self_: Saved,
 }
-impl Backward for ClampMaxBackward {
-    const NAME: &'static str = "ClampMaxBackward0";
+impl Backward for ClampMinBackward {
+    const NAME: &'static str = "ClampMinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let max = self.max;
+        let min = self.min;
         let self_ = &self.self_.unpack(cx, "self")?;
-        let g0 = Some(masked(&ops::le(self_, &number(max)?)?, grad)?);
+        let g0 = Some(masked(&ops::gt(self_, &number(min)?)?, grad)?);
         Ok(Grads::from_iter([g0]))
     }
     fn release(&self) {
         self.self_.release();
     }
 }
-fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp_max(self_, max))?;
+    let out = rt::below(|| ops::clamp_min(self_, min))?;
     if rec {
         let edges = Edges::new().tensor(self_);
-        let body = ClampMaxBackward { max, self_: Saved::input(self_) };
+        let body = ClampMinBackward { min, self_: Saved::input(self_) };
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::le(self_, &number(max)?)?, grad))?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::gt(self_, &number(min)?)?, grad))?])
         })?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
 
-fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
+fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -1506,25 +1439,25 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
     };
     let old =
         if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
-    rt::below(|| ops::clamp_max_(self_, max))?;
+    rt::below(|| ops::clamp_min_(self_, min))?;
     if let Some((edges, s_self_)) = before {
-        let body = ClampMaxBackward { max, self_: s_self_ };
+        let body = ClampMinBackward { min, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::le(self_, &number(max)?)?, grad))?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::gt(self_, &number(min)?)?, grad))?])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
 
-fn clamp_max_out_autograd(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    rt::check_out("clamp_max", &[self_], &[&*out])?;
-    rt::below(|| ops::clamp_max_out(self_, max, out))
+fn clamp_min_out_autograd(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    rt::check_out("clamp_min", &[self_], &[&*out])?;
+    rt::below(|| ops::clamp_min_out(self_, min, out))
 }
 /// Node of `clamp_max.Tensor`.
 pub struct ClampMaxTensorBackward {
@@ -1538,14 +1471,14 @@ impl Backward for ClampMaxTensorBackward {
         let g0 = if cx.need(0) {
             let max = &self.max.unpack(cx, "max")?;
             let self_ = &self.self_.unpack(cx, "self")?;
-            Some(masked(&ops::le(self_, max)?, grad)?)
+            Some(extreme_self(grad, self_, max, false)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
             let max = &self.max.unpack(cx, "max")?;
             let self_ = &self.self_.unpack(cx, "self")?;
-            Some(masked(&ops::gt(self_, max)?, grad)?)
+            Some(extreme_other(grad, self_, max, false)?)
         } else {
             None
         };
@@ -1569,8 +1502,8 @@ fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(max);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| masked(&ops::le(self_, max)?, grad))?,
-                rt::elementwise_jvp(t1, |grad| masked(&ops::gt(self_, max)?, grad))?,
+                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, max, false))?,
+                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, max, false))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -1602,8 +1535,8 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
             let t1 = rt::tangent(max);
             let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| masked(&ops::le(self_, max)?, grad))?,
-                rt::elementwise_jvp(t1, |grad| masked(&ops::gt(self_, max)?, grad))?,
+                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, max, false))?,
+                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, max, false))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -1614,6 +1547,74 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
 fn clamp_max_tensor_out_autograd(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("clamp_max", &[self_, max], &[&*out])?;
     rt::below(|| ops::clamp_max_tensor_out(self_, max, out))
+}
+/// Node of `clamp_max`.
+pub struct ClampMaxBackward {
+    max: Scalar,
+    self_: Saved,
+}
+impl Backward for ClampMaxBackward {
+    const NAME: &'static str = "ClampMaxBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let max = self.max;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(masked(&ops::lt(self_, &number(max)?)?, grad)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::clamp_max(self_, max))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = ClampMaxBackward { max, self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::lt(self_, &number(max)?)?, grad))?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::clamp_max_(self_, max))?;
+    if let Some((edges, s_self_)) = before {
+        let body = ClampMaxBackward { max, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::lt(self_, &number(max)?)?, grad))?])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+fn clamp_max_out_autograd(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    rt::check_out("clamp_max", &[self_], &[&*out])?;
+    rt::below(|| ops::clamp_max_out(self_, max, out))
 }
 /// Node of `lerp.Tensor`.
 pub struct LerpTensorBackward {
@@ -2321,17 +2322,88 @@ fn copysign_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Re
     rt::check_out("copysign", &[self_, other], &[&*out])?;
     rt::below(|| ops::copysign_out(self_, other, out))
 }
+/// Node of `nextafter`.
+pub struct NextafterBackward {
+    other: Saved,
+    self_: Saved,
+}
+impl Backward for NextafterBackward {
+    const NAME: &'static str = "NextafterBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(nextafter_self(grad, self_, other)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+    fn release(&self) {
+        self.other.release();
+        self.self_.release();
+    }
+}
+fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::nextafter(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = NextafterBackward {
+            other: Saved::input_if(edges.wants(0), other),
+            self_: Saved::input_if(edges.wants(0), self_),
+        };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| nextafter_self(grad, self_, other))?,
+                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    if rec {
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input_if(edges.wants(0), other);
+        let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        Some((edges, s_other, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::nextafter_(self_, other))?;
-    if rec {
-        rt::rebase_none(self_, "nextafter_")?;
+    if let Some((edges, s_other, s_self_)) = before {
+        let body = NextafterBackward { other: s_other, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| nextafter_self(grad, self_, other))?,
+                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn nextafter_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("nextafter", &[self_, other], &[&*out])?;
     rt::below(|| ops::nextafter_out(self_, other, out))

@@ -66,13 +66,21 @@ pub fn fill() {
     o::IGAMMAC.register(Key::Autograd, igammac_autograd);
     o::IGAMMAC_.register(Key::Autograd, igammac_inplace_autograd);
     o::IGAMMAC_OUT.register(Key::Autograd, igammac_out_autograd);
+    o::SPECIAL_BESSEL_J0.register(Key::Autograd, special_bessel_j0_autograd);
     o::SPECIAL_BESSEL_J0_OUT.register(Key::Autograd, special_bessel_j0_out_autograd);
+    o::SPECIAL_BESSEL_J1.register(Key::Autograd, special_bessel_j1_autograd);
     o::SPECIAL_BESSEL_J1_OUT.register(Key::Autograd, special_bessel_j1_out_autograd);
+    o::SPECIAL_BESSEL_Y0.register(Key::Autograd, special_bessel_y0_autograd);
     o::SPECIAL_BESSEL_Y0_OUT.register(Key::Autograd, special_bessel_y0_out_autograd);
+    o::SPECIAL_BESSEL_Y1.register(Key::Autograd, special_bessel_y1_autograd);
     o::SPECIAL_BESSEL_Y1_OUT.register(Key::Autograd, special_bessel_y1_out_autograd);
+    o::SPECIAL_MODIFIED_BESSEL_I0.register(Key::Autograd, special_modified_bessel_i0_autograd);
     o::SPECIAL_MODIFIED_BESSEL_I0_OUT.register(Key::Autograd, special_modified_bessel_i0_out_autograd);
+    o::SPECIAL_MODIFIED_BESSEL_I1.register(Key::Autograd, special_modified_bessel_i1_autograd);
     o::SPECIAL_MODIFIED_BESSEL_I1_OUT.register(Key::Autograd, special_modified_bessel_i1_out_autograd);
+    o::SPECIAL_MODIFIED_BESSEL_K0.register(Key::Autograd, special_modified_bessel_k0_autograd);
     o::SPECIAL_MODIFIED_BESSEL_K0_OUT.register(Key::Autograd, special_modified_bessel_k0_out_autograd);
+    o::SPECIAL_MODIFIED_BESSEL_K1.register(Key::Autograd, special_modified_bessel_k1_autograd);
     o::SPECIAL_MODIFIED_BESSEL_K1_OUT.register(Key::Autograd, special_modified_bessel_k1_out_autograd);
     o::SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT
         .register(Key::Autograd, special_scaled_modified_bessel_k0_out_autograd);
@@ -1204,34 +1212,346 @@ fn igammac_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
     rt::check_out("igammac", &[self_, other], &[&*out])?;
     rt::below(|| ops::igammac_out(self_, other, out))
 }
+/// Node of `special_bessel_j0`.
+pub struct SpecialBesselJ0Backward {
+    self_: Saved,
+}
+impl Backward for SpecialBesselJ0Backward {
+    const NAME: &'static str = "SpecialBesselJ0Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(neg(&mul(grad, &ops::special_bessel_j1(self_)?)?)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::special_bessel_j0(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = SpecialBesselJ0Backward { self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                neg(&mul(grad, &ops::special_bessel_j1(self_)?)?)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn special_bessel_j0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("special_bessel_j0", &[self_], &[&*out])?;
     rt::below(|| ops::special_bessel_j0_out(self_, out))
 }
+/// Node of `special_bessel_j1`.
+pub struct SpecialBesselJ1Backward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for SpecialBesselJ1Backward {
+    const NAME: &'static str = "SpecialBesselJ1Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::special_bessel_j1(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = SpecialBesselJ1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let result = &out;
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn special_bessel_j1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("special_bessel_j1", &[self_], &[&*out])?;
     rt::below(|| ops::special_bessel_j1_out(self_, out))
 }
+/// Node of `special_bessel_y0`.
+pub struct SpecialBesselY0Backward {
+    self_: Saved,
+}
+impl Backward for SpecialBesselY0Backward {
+    const NAME: &'static str = "SpecialBesselY0Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(neg(&mul(grad, &ops::special_bessel_y1(self_)?)?)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::special_bessel_y0(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = SpecialBesselY0Backward { self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                neg(&mul(grad, &ops::special_bessel_y1(self_)?)?)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn special_bessel_y0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("special_bessel_y0", &[self_], &[&*out])?;
     rt::below(|| ops::special_bessel_y0_out(self_, out))
 }
+/// Node of `special_bessel_y1`.
+pub struct SpecialBesselY1Backward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for SpecialBesselY1Backward {
+    const NAME: &'static str = "SpecialBesselY1Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::special_bessel_y1(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = SpecialBesselY1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let result = &out;
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn special_bessel_y1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("special_bessel_y1", &[self_], &[&*out])?;
     rt::below(|| ops::special_bessel_y1_out(self_, out))
 }
+/// Node of `special_modified_bessel_i0`.
+pub struct SpecialModifiedBesselI0Backward {
+    self_: Saved,
+}
+impl Backward for SpecialModifiedBesselI0Backward {
+    const NAME: &'static str = "SpecialModifiedBesselI0Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(mul(grad, &ops::special_modified_bessel_i1(self_)?)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::special_modified_bessel_i0(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = SpecialModifiedBesselI0Backward { self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                mul(grad, &ops::special_modified_bessel_i1(self_)?)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn special_modified_bessel_i0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("special_modified_bessel_i0", &[self_], &[&*out])?;
     rt::below(|| ops::special_modified_bessel_i0_out(self_, out))
 }
+/// Node of `special_modified_bessel_i1`.
+pub struct SpecialModifiedBesselI1Backward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for SpecialModifiedBesselI1Backward {
+    const NAME: &'static str = "SpecialModifiedBesselI1Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::special_modified_bessel_i1(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body =
+            SpecialModifiedBesselI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let result = &out;
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn special_modified_bessel_i1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("special_modified_bessel_i1", &[self_], &[&*out])?;
     rt::below(|| ops::special_modified_bessel_i1_out(self_, out))
 }
+/// Node of `special_modified_bessel_k0`.
+pub struct SpecialModifiedBesselK0Backward {
+    self_: Saved,
+}
+impl Backward for SpecialModifiedBesselK0Backward {
+    const NAME: &'static str = "SpecialModifiedBesselK0Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::special_modified_bessel_k0(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = SpecialModifiedBesselK0Backward { self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn special_modified_bessel_k0_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("special_modified_bessel_k0", &[self_], &[&*out])?;
     rt::below(|| ops::special_modified_bessel_k0_out(self_, out))
 }
+/// Node of `special_modified_bessel_k1`.
+pub struct SpecialModifiedBesselK1Backward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for SpecialModifiedBesselK1Backward {
+    const NAME: &'static str = "SpecialModifiedBesselK1Backward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack(cx, "result")?;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(neg(&mul(
+            grad,
+            &crate::formula::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
+        )?)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::special_modified_bessel_k1(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body =
+            SpecialModifiedBesselK1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let result = &out;
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                neg(&mul(
+                    grad,
+                    &crate::formula::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
+                )?)
+            })?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn special_modified_bessel_k1_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("special_modified_bessel_k1", &[self_], &[&*out])?;
     rt::below(|| ops::special_modified_bessel_k1_out(self_, out))

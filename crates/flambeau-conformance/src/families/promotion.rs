@@ -3,7 +3,8 @@
 use super::errors::judge;
 use super::{Case, File, Outcome, text};
 use crate::decode::Stop;
-use flambeau_core::{DType, Device, Scalar, Tensor, Value, library, promotion};
+use crate::store::tensor_of_bytes;
+use flambeau_core::{DType, Scalar, Value, library, promotion};
 use num_complex::Complex;
 use serde_json::Value as J;
 
@@ -137,7 +138,24 @@ fn operand(kind: &str, name: &str) -> Entry {
         return Ok(flambeau_core::value::IntoValue::into_value(number));
     }
     let sizes: &[i64] = if kind == "zero" { &[] } else { &[2] };
-    Ok(Value::Tensor(Tensor::zeros_raw(sizes, dtype(name)?, Device::Cpu)?))
+    let d = dtype(name)?;
+    let n = sizes.iter().product::<i64>() as usize;
+    Ok(Value::Tensor(tensor_of_bytes(d, sizes, &one_bytes(d).repeat(n)).map_err(Stop::Failed)?))
+}
+/// The bytes of the number one.
+fn one_bytes(d: DType) -> Vec<u8> {
+    use DType::*;
+    let mut b = match d {
+        F16 | C32 => 0x3c00u16.to_le_bytes().to_vec(),
+        BF16 => 0x3f80u16.to_le_bytes().to_vec(),
+        F32 | C64 => 1f32.to_le_bytes().to_vec(),
+        F64 | C128 => 1f64.to_le_bytes().to_vec(),
+        F8E4M3 => vec![0x38],
+        F8E5M2 => vec![0x3c],
+        _ => vec![1],
+    };
+    b.resize(d.size(), 0);
+    b
 }
 fn binary(name: &str, x: Value, y: Value) -> Entry {
     let path = format!("torch.{name}");

@@ -4845,17 +4845,19 @@ pub fn relu(input: &Tensor) -> Tensor {
 /// Remainder with the sign of the divisor, as Python's `%`.
 #[doc(alias = "torch.remainder")]
 #[track_caller]
-pub fn remainder(input: &Tensor, other: impl Operand) -> Tensor {
+pub fn remainder(input: impl Operand, other: impl Operand) -> Tensor {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::remainder(input, &other))
+    expect(ops::remainder(&input, &other))
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.remainder")]
 #[track_caller]
-pub fn remainder_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
+pub fn remainder_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
     let other = expect(other.operand());
-    expect(ops::remainder_out(input, &other, out));
+    expect(ops::remainder_out(&input, &other, out));
 }
 
 /// The same elements in another shape: a view where possible, else a copy.

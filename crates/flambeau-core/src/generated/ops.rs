@@ -2729,35 +2729,6 @@ pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
     (pointwise::FMIN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
-/// Every element moved into the range from `min` to `max`; a bound may be missing.
-///
-/// Documented defaults: `min` None, `max` None.
-#[doc(alias = "torch.clamp")]
-#[doc(alias = "torch.Tensor.clamp")]
-#[doc(alias = "torch.clip")]
-#[doc(alias = "torch.Tensor.clip")]
-pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    (pointwise::CLAMP.get(self_.key_set())?)(self_, min, max)
-}
-
-/// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
-///
-/// Documented defaults: `min` None, `max` None.
-#[doc(alias = "torch.Tensor.clamp_")]
-#[doc(alias = "torch.Tensor.clip_")]
-pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    (pointwise::CLAMP_.get(self_.key_set())?)(self_, min, max)
-}
-
-/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
-///
-/// Documented defaults: `min` None, `max` None.
-#[doc(alias = "torch.clamp")]
-#[doc(alias = "torch.clip")]
-pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
-    (pointwise::CLAMP_OUT.get(self_.key_set() | out.key_set())?)(self_, min, max, out)
-}
-
 /// As `clamp` with tensors as bounds.
 ///
 /// Documented defaults: `min` None, `max` None.
@@ -2794,23 +2765,33 @@ pub fn clamp_tensor_out(
     )
 }
 
-/// `max(x, min)`.
-#[doc(alias = "torch.clamp_min")]
-#[doc(alias = "torch.Tensor.clamp_min")]
-pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    (pointwise::CLAMP_MIN.get(self_.key_set())?)(self_, min)
+/// Every element moved into the range from `min` to `max`; a bound may be missing.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.Tensor.clamp")]
+#[doc(alias = "torch.clip")]
+#[doc(alias = "torch.Tensor.clip")]
+pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    (pointwise::CLAMP.get(self_.key_set())?)(self_, min, max)
 }
 
-/// `max(x, min)`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.clamp_min_")]
-pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
-    (pointwise::CLAMP_MIN_.get(self_.key_set())?)(self_, min)
+/// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.Tensor.clamp_")]
+#[doc(alias = "torch.Tensor.clip_")]
+pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    (pointwise::CLAMP_.get(self_.key_set())?)(self_, min, max)
 }
 
-/// `max(x, min)`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.clamp_min")]
-pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    (pointwise::CLAMP_MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, min, out)
+/// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `min` None, `max` None.
+#[doc(alias = "torch.clamp")]
+#[doc(alias = "torch.clip")]
+pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_OUT.get(self_.key_set() | out.key_set())?)(self_, min, max, out)
 }
 
 /// `max(x, min)` with a tensor as bound.
@@ -2832,23 +2813,23 @@ pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> R
     (pointwise::CLAMP_MIN_TENSOR_OUT.get(self_.key_set() | min.key_set() | out.key_set())?)(self_, min, out)
 }
 
-/// `min(x, max)`.
-#[doc(alias = "torch.clamp_max")]
-#[doc(alias = "torch.Tensor.clamp_max")]
-pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    (pointwise::CLAMP_MAX.get(self_.key_set())?)(self_, max)
+/// `max(x, min)`.
+#[doc(alias = "torch.clamp_min")]
+#[doc(alias = "torch.Tensor.clamp_min")]
+pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    (pointwise::CLAMP_MIN.get(self_.key_set())?)(self_, min)
 }
 
-/// `min(x, max)`. In place: the first tensor takes the result.
-#[doc(alias = "torch.Tensor.clamp_max_")]
-pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
-    (pointwise::CLAMP_MAX_.get(self_.key_set())?)(self_, max)
+/// `max(x, min)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_min_")]
+pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
+    (pointwise::CLAMP_MIN_.get(self_.key_set())?)(self_, min)
 }
 
-/// `min(x, max)`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.clamp_max")]
-pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    (pointwise::CLAMP_MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, max, out)
+/// `max(x, min)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_min")]
+pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, min, out)
 }
 
 /// `min(x, max)` with a tensor as bound.
@@ -2868,6 +2849,25 @@ pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
 #[doc(alias = "torch.clamp_max")]
 pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
     (pointwise::CLAMP_MAX_TENSOR_OUT.get(self_.key_set() | max.key_set() | out.key_set())?)(self_, max, out)
+}
+
+/// `min(x, max)`.
+#[doc(alias = "torch.clamp_max")]
+#[doc(alias = "torch.Tensor.clamp_max")]
+pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    (pointwise::CLAMP_MAX.get(self_.key_set())?)(self_, max)
+}
+
+/// `min(x, max)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.clamp_max_")]
+pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
+    (pointwise::CLAMP_MAX_.get(self_.key_set())?)(self_, max)
+}
+
+/// `min(x, max)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.clamp_max")]
+pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    (pointwise::CLAMP_MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, max, out)
 }
 
 /// `self + weight * (end - self)`.

@@ -1066,34 +1066,6 @@ impl RsubOptions {
 
 /// Keyword arguments of `torch.clamp`.
 #[derive(Clone, Debug)]
-pub struct ClampOptions {
-    pub(super) min: Option<Scalar>,
-    pub(super) max: Option<Scalar>,
-}
-impl Default for ClampOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-impl ClampOptions {
-    /// The documented defaults.
-    pub fn new() -> Self {
-        ClampOptions { min: None, max: None }
-    }
-    /// Sets `min` (default `None`).
-    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
-        self.min = Some(min.into());
-        self
-    }
-    /// Sets `max` (default `None`).
-    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
-        self.max = Some(max.into());
-        self
-    }
-}
-
-/// Keyword arguments of `torch.clamp`.
-#[derive(Clone, Debug)]
 pub struct ClampTensorOptions {
     pub(super) min: Option<Tensor>,
     pub(super) max: Option<Tensor>,
@@ -1116,6 +1088,34 @@ impl ClampTensorOptions {
     /// Sets `max` (default `None`).
     pub fn max(mut self, max: &Tensor) -> Self {
         self.max = Some(max.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.clamp`.
+#[derive(Clone, Debug)]
+pub struct ClampOptions {
+    pub(super) min: Option<Scalar>,
+    pub(super) max: Option<Scalar>,
+}
+impl Default for ClampOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ClampOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ClampOptions { min: None, max: None }
+    }
+    /// Sets `min` (default `None`).
+    pub fn min(mut self, min: impl Into<Scalar>) -> Self {
+        self.min = Some(min.into());
+        self
+    }
+    /// Sets `max` (default `None`).
+    pub fn max(mut self, max: impl Into<Scalar>) -> Self {
+        self.max = Some(max.into());
         self
     }
 }

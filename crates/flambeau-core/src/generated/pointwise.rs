@@ -756,7 +756,7 @@ static REMAINDER_INFO: OpInfo = OpInfo {
     name: "remainder.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[nu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.remainder", "torch.Tensor.remainder"],
@@ -788,7 +788,7 @@ static REMAINDER__INFO: OpInfo = OpInfo {
     name: "remainder_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), nu(a("other", Ty::Tensor, D::Required))],
+        args: &[mu(nu(a("self", Ty::Tensor, D::Required))), nu(a("other", Ty::Tensor, D::Required))],
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.Tensor.remainder_"],
@@ -821,7 +821,7 @@ static REMAINDER_OUT_INFO: OpInfo = OpInfo {
     owner: "flambeau-core",
     schema: Schema {
         args: &[
-            a("self", Ty::Tensor, D::Required),
+            nu(a("self", Ty::Tensor, D::Required)),
             nu(a("other", Ty::Tensor, D::Required)),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
@@ -1441,128 +1441,6 @@ fn fmin_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
-fn clamp_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    f::clamp_plan(self_, min, max)?.run()
-}
-/// Type of [`CLAMP`].
-pub type ClampFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<Tensor>;
-/// `clamp`: Every element moved into the range from `min` to `max`; a bound may be missing.
-pub static CLAMP: Op<ClampFn> =
-    Op::new(&CLAMP_INFO, &[(Key::Cpu, clamp_kernel), (Key::Meta, clamp_kernel)], clamp_adaptor);
-static CLAMP_INFO: OpInfo = OpInfo {
-    name: "clamp",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("min", Ty::OptScalar, D::None),
-            a("max", Ty::OptScalar, D::None),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.clamp", "torch.Tensor.clamp", "torch.clip", "torch.Tensor.clip"],
-    composite: false,
-    boxed: clamp_boxed,
-    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
-    grad: Differentiability::Formula,
-};
-fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
-}
-fn clamp_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    call_fallback(&CLAMP_INFO, vec![self_.into_value(), min.into_value(), max.into_value()])
-        .and_then(Results::from_values)
-}
-
-fn clamp_inplace_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    f::clamp_plan(self_, min, max)?.run_inplace(self_)
-}
-/// Type of [`CLAMP_`].
-pub type ClampInplaceFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<()>;
-/// `clamp_`: Every element moved into the range from `min` to `max`; a bound may be missing.
-pub static CLAMP_: Op<ClampInplaceFn> = Op::new(
-    &CLAMP__INFO,
-    &[(Key::Cpu, clamp_inplace_kernel), (Key::Meta, clamp_inplace_kernel)],
-    clamp_inplace_adaptor,
-);
-static CLAMP__INFO: OpInfo = OpInfo {
-    name: "clamp_",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            mu(a("self", Ty::Tensor, D::Required)),
-            a("min", Ty::OptScalar, D::None),
-            a("max", Ty::OptScalar, D::None),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.Tensor.clamp_", "torch.Tensor.clip_"],
-    composite: false,
-    boxed: clamp_inplace_boxed,
-    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
-    grad: Differentiability::Formula,
-};
-fn clamp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
-    Ok(vec![a[0].clone()])
-}
-fn clamp_inplace_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    call_fallback(&CLAMP__INFO, vec![self_.into_value(), min.into_value(), max.into_value()]).map(drop)
-}
-
-fn clamp_out_kernel(
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-    out: &mut Tensor,
-) -> Result<()> {
-    f::clamp_plan(self_, min, max)?.run_out(out)
-}
-/// Type of [`CLAMP_OUT`].
-pub type ClampOutFn = fn(&Tensor, Option<Scalar>, Option<Scalar>, &mut Tensor) -> Result<()>;
-/// `clamp.out`: Every element moved into the range from `min` to `max`; a bound may be missing.
-pub static CLAMP_OUT: Op<ClampOutFn> = Op::new(
-    &CLAMP_OUT_INFO,
-    &[(Key::Cpu, clamp_out_kernel), (Key::Meta, clamp_out_kernel)],
-    clamp_out_adaptor,
-);
-static CLAMP_OUT_INFO: OpInfo = OpInfo {
-    name: "clamp.out",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("min", Ty::OptScalar, D::None),
-            a("max", Ty::OptScalar, D::None),
-            mu(kw("out", Ty::Tensor, D::Required)),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.clamp", "torch.clip"],
-    composite: false,
-    boxed: clamp_out_boxed,
-    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
-    grad: Differentiability::Formula,
-};
-fn clamp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::clamp_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
-}
-fn clamp_out_adaptor(
-    self_: &Tensor,
-    min: Option<Scalar>,
-    max: Option<Scalar>,
-    out: &mut Tensor,
-) -> Result<()> {
-    let v = call_fallback(
-        &CLAMP_OUT_INFO,
-        vec![self_.into_value(), min.into_value(), max.into_value(), (&*out).into_value()],
-    )?;
-    *out = arg(&v, 0)?;
-    Ok(())
-}
-
 fn clamp_tensor_kernel(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
     f::clamp_tensor_plan(self_, min, max)?.run()
 }
@@ -1702,105 +1580,124 @@ fn clamp_tensor_out_adaptor(
     Ok(())
 }
 
-fn clamp_min_kernel(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    f::clamp_min_plan(self_, min)?.run()
+fn clamp_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    f::clamp_plan(self_, min, max)?.run()
 }
-/// Type of [`CLAMP_MIN`].
-pub type ClampMinFn = fn(&Tensor, Scalar) -> Result<Tensor>;
-/// `clamp_min`: `max(x, min)`.
-pub static CLAMP_MIN: Op<ClampMinFn> = Op::new(
-    &CLAMP_MIN_INFO,
-    &[(Key::Cpu, clamp_min_kernel), (Key::Meta, clamp_min_kernel)],
-    clamp_min_adaptor,
-);
-static CLAMP_MIN_INFO: OpInfo = OpInfo {
-    name: "clamp_min",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("min", Ty::Scalar, D::Required)],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.clamp_min", "torch.Tensor.clamp_min"],
-    composite: false,
-    boxed: clamp_min_boxed,
-    doc: "`max(x, min)`.",
-    grad: Differentiability::Formula,
-};
-fn clamp_min_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
-}
-fn clamp_min_adaptor(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    call_fallback(&CLAMP_MIN_INFO, vec![self_.into_value(), min.into_value()]).and_then(Results::from_values)
-}
-
-fn clamp_min_inplace_kernel(self_: &Tensor, min: Scalar) -> Result<()> {
-    f::clamp_min_plan(self_, min)?.run_inplace(self_)
-}
-/// Type of [`CLAMP_MIN_`].
-pub type ClampMinInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
-/// `clamp_min_`: `max(x, min)`.
-pub static CLAMP_MIN_: Op<ClampMinInplaceFn> = Op::new(
-    &CLAMP_MIN__INFO,
-    &[(Key::Cpu, clamp_min_inplace_kernel), (Key::Meta, clamp_min_inplace_kernel)],
-    clamp_min_inplace_adaptor,
-);
-static CLAMP_MIN__INFO: OpInfo = OpInfo {
-    name: "clamp_min_",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("min", Ty::Scalar, D::Required)],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.Tensor.clamp_min_"],
-    composite: false,
-    boxed: clamp_min_inplace_boxed,
-    doc: "`max(x, min)`.",
-    grad: Differentiability::Formula,
-};
-fn clamp_min_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_min_(tensor_arg(a, 0)?, arg(a, 1)?)?;
-    Ok(vec![a[0].clone()])
-}
-fn clamp_min_inplace_adaptor(self_: &Tensor, min: Scalar) -> Result<()> {
-    call_fallback(&CLAMP_MIN__INFO, vec![self_.into_value(), min.into_value()]).map(drop)
-}
-
-fn clamp_min_out_kernel(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    f::clamp_min_plan(self_, min)?.run_out(out)
-}
-/// Type of [`CLAMP_MIN_OUT`].
-pub type ClampMinOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
-/// `clamp_min.out`: `max(x, min)`.
-pub static CLAMP_MIN_OUT: Op<ClampMinOutFn> = Op::new(
-    &CLAMP_MIN_OUT_INFO,
-    &[(Key::Cpu, clamp_min_out_kernel), (Key::Meta, clamp_min_out_kernel)],
-    clamp_min_out_adaptor,
-);
-static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
-    name: "clamp_min.out",
+/// Type of [`CLAMP`].
+pub type ClampFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<Tensor>;
+/// `clamp`: Every element moved into the range from `min` to `max`; a bound may be missing.
+pub static CLAMP: Op<ClampFn> =
+    Op::new(&CLAMP_INFO, &[(Key::Cpu, clamp_kernel), (Key::Meta, clamp_kernel)], clamp_adaptor);
+static CLAMP_INFO: OpInfo = OpInfo {
+    name: "clamp",
     owner: "flambeau-core",
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("min", Ty::Scalar, D::Required),
+            a("min", Ty::OptScalar, D::None),
+            a("max", Ty::OptScalar, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp", "torch.Tensor.clamp", "torch.clip", "torch.Tensor.clip"],
+    composite: false,
+    boxed: clamp_boxed,
+    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
+    grad: Differentiability::Formula,
+};
+fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn clamp_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    call_fallback(&CLAMP_INFO, vec![self_.into_value(), min.into_value(), max.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn clamp_inplace_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    f::clamp_plan(self_, min, max)?.run_inplace(self_)
+}
+/// Type of [`CLAMP_`].
+pub type ClampInplaceFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<()>;
+/// `clamp_`: Every element moved into the range from `min` to `max`; a bound may be missing.
+pub static CLAMP_: Op<ClampInplaceFn> = Op::new(
+    &CLAMP__INFO,
+    &[(Key::Cpu, clamp_inplace_kernel), (Key::Meta, clamp_inplace_kernel)],
+    clamp_inplace_adaptor,
+);
+static CLAMP__INFO: OpInfo = OpInfo {
+    name: "clamp_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("min", Ty::OptScalar, D::None),
+            a("max", Ty::OptScalar, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.clamp_", "torch.Tensor.clip_"],
+    composite: false,
+    boxed: clamp_inplace_boxed,
+    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
+    grad: Differentiability::Formula,
+};
+fn clamp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn clamp_inplace_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    call_fallback(&CLAMP__INFO, vec![self_.into_value(), min.into_value(), max.into_value()]).map(drop)
+}
+
+fn clamp_out_kernel(
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    out: &mut Tensor,
+) -> Result<()> {
+    f::clamp_plan(self_, min, max)?.run_out(out)
+}
+/// Type of [`CLAMP_OUT`].
+pub type ClampOutFn = fn(&Tensor, Option<Scalar>, Option<Scalar>, &mut Tensor) -> Result<()>;
+/// `clamp.out`: Every element moved into the range from `min` to `max`; a bound may be missing.
+pub static CLAMP_OUT: Op<ClampOutFn> = Op::new(
+    &CLAMP_OUT_INFO,
+    &[(Key::Cpu, clamp_out_kernel), (Key::Meta, clamp_out_kernel)],
+    clamp_out_adaptor,
+);
+static CLAMP_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("min", Ty::OptScalar, D::None),
+            a("max", Ty::OptScalar, D::None),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.clamp_min"],
+    python: &["torch.clamp", "torch.clip"],
     composite: false,
-    boxed: clamp_min_out_boxed,
-    doc: "`max(x, min)`.",
+    boxed: clamp_out_boxed,
+    doc: "Every element moved into the range from `min` to `max`; a bound may be missing.",
     grad: Differentiability::Formula,
 };
-fn clamp_min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::clamp_min_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+fn clamp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::clamp_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
     Ok(vec![out.into_value()])
 }
-fn clamp_min_out_adaptor(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&CLAMP_MIN_OUT_INFO, vec![self_.into_value(), min.into_value(), (&*out).into_value()])?;
+fn clamp_out_adaptor(
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &CLAMP_OUT_INFO,
+        vec![self_.into_value(), min.into_value(), max.into_value(), (&*out).into_value()],
+    )?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1917,105 +1814,105 @@ fn clamp_min_tensor_out_adaptor(self_: &Tensor, min: &Tensor, out: &mut Tensor) 
     Ok(())
 }
 
-fn clamp_max_kernel(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    f::clamp_max_plan(self_, max)?.run()
+fn clamp_min_kernel(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    f::clamp_min_plan(self_, min)?.run()
 }
-/// Type of [`CLAMP_MAX`].
-pub type ClampMaxFn = fn(&Tensor, Scalar) -> Result<Tensor>;
-/// `clamp_max`: `min(x, max)`.
-pub static CLAMP_MAX: Op<ClampMaxFn> = Op::new(
-    &CLAMP_MAX_INFO,
-    &[(Key::Cpu, clamp_max_kernel), (Key::Meta, clamp_max_kernel)],
-    clamp_max_adaptor,
+/// Type of [`CLAMP_MIN`].
+pub type ClampMinFn = fn(&Tensor, Scalar) -> Result<Tensor>;
+/// `clamp_min`: `max(x, min)`.
+pub static CLAMP_MIN: Op<ClampMinFn> = Op::new(
+    &CLAMP_MIN_INFO,
+    &[(Key::Cpu, clamp_min_kernel), (Key::Meta, clamp_min_kernel)],
+    clamp_min_adaptor,
 );
-static CLAMP_MAX_INFO: OpInfo = OpInfo {
-    name: "clamp_max",
+static CLAMP_MIN_INFO: OpInfo = OpInfo {
+    name: "clamp_min",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("max", Ty::Scalar, D::Required)],
+        args: &[a("self", Ty::Tensor, D::Required), a("min", Ty::Scalar, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.clamp_max", "torch.Tensor.clamp_max"],
+    python: &["torch.clamp_min", "torch.Tensor.clamp_min"],
     composite: false,
-    boxed: clamp_max_boxed,
-    doc: "`min(x, max)`.",
+    boxed: clamp_min_boxed,
+    doc: "`max(x, min)`.",
     grad: Differentiability::Formula,
 };
-fn clamp_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+fn clamp_min_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
-fn clamp_max_adaptor(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    call_fallback(&CLAMP_MAX_INFO, vec![self_.into_value(), max.into_value()]).and_then(Results::from_values)
+fn clamp_min_adaptor(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    call_fallback(&CLAMP_MIN_INFO, vec![self_.into_value(), min.into_value()]).and_then(Results::from_values)
 }
 
-fn clamp_max_inplace_kernel(self_: &Tensor, max: Scalar) -> Result<()> {
-    f::clamp_max_plan(self_, max)?.run_inplace(self_)
+fn clamp_min_inplace_kernel(self_: &Tensor, min: Scalar) -> Result<()> {
+    f::clamp_min_plan(self_, min)?.run_inplace(self_)
 }
-/// Type of [`CLAMP_MAX_`].
-pub type ClampMaxInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
-/// `clamp_max_`: `min(x, max)`.
-pub static CLAMP_MAX_: Op<ClampMaxInplaceFn> = Op::new(
-    &CLAMP_MAX__INFO,
-    &[(Key::Cpu, clamp_max_inplace_kernel), (Key::Meta, clamp_max_inplace_kernel)],
-    clamp_max_inplace_adaptor,
+/// Type of [`CLAMP_MIN_`].
+pub type ClampMinInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
+/// `clamp_min_`: `max(x, min)`.
+pub static CLAMP_MIN_: Op<ClampMinInplaceFn> = Op::new(
+    &CLAMP_MIN__INFO,
+    &[(Key::Cpu, clamp_min_inplace_kernel), (Key::Meta, clamp_min_inplace_kernel)],
+    clamp_min_inplace_adaptor,
 );
-static CLAMP_MAX__INFO: OpInfo = OpInfo {
-    name: "clamp_max_",
+static CLAMP_MIN__INFO: OpInfo = OpInfo {
+    name: "clamp_min_",
     owner: "flambeau-core",
     schema: Schema {
-        args: &[mu(a("self", Ty::Tensor, D::Required)), a("max", Ty::Scalar, D::Required)],
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("min", Ty::Scalar, D::Required)],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.Tensor.clamp_max_"],
+    python: &["torch.Tensor.clamp_min_"],
     composite: false,
-    boxed: clamp_max_inplace_boxed,
-    doc: "`min(x, max)`.",
+    boxed: clamp_min_inplace_boxed,
+    doc: "`max(x, min)`.",
     grad: Differentiability::Formula,
 };
-fn clamp_max_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::clamp_max_(tensor_arg(a, 0)?, arg(a, 1)?)?;
+fn clamp_min_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_min_(tensor_arg(a, 0)?, arg(a, 1)?)?;
     Ok(vec![a[0].clone()])
 }
-fn clamp_max_inplace_adaptor(self_: &Tensor, max: Scalar) -> Result<()> {
-    call_fallback(&CLAMP_MAX__INFO, vec![self_.into_value(), max.into_value()]).map(drop)
+fn clamp_min_inplace_adaptor(self_: &Tensor, min: Scalar) -> Result<()> {
+    call_fallback(&CLAMP_MIN__INFO, vec![self_.into_value(), min.into_value()]).map(drop)
 }
 
-fn clamp_max_out_kernel(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    f::clamp_max_plan(self_, max)?.run_out(out)
+fn clamp_min_out_kernel(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    f::clamp_min_plan(self_, min)?.run_out(out)
 }
-/// Type of [`CLAMP_MAX_OUT`].
-pub type ClampMaxOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
-/// `clamp_max.out`: `min(x, max)`.
-pub static CLAMP_MAX_OUT: Op<ClampMaxOutFn> = Op::new(
-    &CLAMP_MAX_OUT_INFO,
-    &[(Key::Cpu, clamp_max_out_kernel), (Key::Meta, clamp_max_out_kernel)],
-    clamp_max_out_adaptor,
+/// Type of [`CLAMP_MIN_OUT`].
+pub type ClampMinOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
+/// `clamp_min.out`: `max(x, min)`.
+pub static CLAMP_MIN_OUT: Op<ClampMinOutFn> = Op::new(
+    &CLAMP_MIN_OUT_INFO,
+    &[(Key::Cpu, clamp_min_out_kernel), (Key::Meta, clamp_min_out_kernel)],
+    clamp_min_out_adaptor,
 );
-static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
-    name: "clamp_max.out",
+static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp_min.out",
     owner: "flambeau-core",
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            a("max", Ty::Scalar, D::Required),
+            a("min", Ty::Scalar, D::Required),
             mu(kw("out", Ty::Tensor, D::Required)),
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &["torch.clamp_max"],
+    python: &["torch.clamp_min"],
     composite: false,
-    boxed: clamp_max_out_boxed,
-    doc: "`min(x, max)`.",
+    boxed: clamp_min_out_boxed,
+    doc: "`max(x, min)`.",
     grad: Differentiability::Formula,
 };
-fn clamp_max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+fn clamp_min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
-    ops::clamp_max_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    ops::clamp_min_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
     Ok(vec![out.into_value()])
 }
-fn clamp_max_out_adaptor(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+fn clamp_min_out_adaptor(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
     let v =
-        call_fallback(&CLAMP_MAX_OUT_INFO, vec![self_.into_value(), max.into_value(), (&*out).into_value()])?;
+        call_fallback(&CLAMP_MIN_OUT_INFO, vec![self_.into_value(), min.into_value(), (&*out).into_value()])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2128,6 +2025,109 @@ fn clamp_max_tensor_out_adaptor(self_: &Tensor, max: &Tensor, out: &mut Tensor) 
         &CLAMP_MAX_TENSOR_OUT_INFO,
         vec![self_.into_value(), max.into_value(), (&*out).into_value()],
     )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn clamp_max_kernel(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    f::clamp_max_plan(self_, max)?.run()
+}
+/// Type of [`CLAMP_MAX`].
+pub type ClampMaxFn = fn(&Tensor, Scalar) -> Result<Tensor>;
+/// `clamp_max`: `min(x, max)`.
+pub static CLAMP_MAX: Op<ClampMaxFn> = Op::new(
+    &CLAMP_MAX_INFO,
+    &[(Key::Cpu, clamp_max_kernel), (Key::Meta, clamp_max_kernel)],
+    clamp_max_adaptor,
+);
+static CLAMP_MAX_INFO: OpInfo = OpInfo {
+    name: "clamp_max",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("max", Ty::Scalar, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_max", "torch.Tensor.clamp_max"],
+    composite: false,
+    boxed: clamp_max_boxed,
+    doc: "`min(x, max)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn clamp_max_adaptor(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    call_fallback(&CLAMP_MAX_INFO, vec![self_.into_value(), max.into_value()]).and_then(Results::from_values)
+}
+
+fn clamp_max_inplace_kernel(self_: &Tensor, max: Scalar) -> Result<()> {
+    f::clamp_max_plan(self_, max)?.run_inplace(self_)
+}
+/// Type of [`CLAMP_MAX_`].
+pub type ClampMaxInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
+/// `clamp_max_`: `min(x, max)`.
+pub static CLAMP_MAX_: Op<ClampMaxInplaceFn> = Op::new(
+    &CLAMP_MAX__INFO,
+    &[(Key::Cpu, clamp_max_inplace_kernel), (Key::Meta, clamp_max_inplace_kernel)],
+    clamp_max_inplace_adaptor,
+);
+static CLAMP_MAX__INFO: OpInfo = OpInfo {
+    name: "clamp_max_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("max", Ty::Scalar, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.clamp_max_"],
+    composite: false,
+    boxed: clamp_max_inplace_boxed,
+    doc: "`min(x, max)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::clamp_max_(tensor_arg(a, 0)?, arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn clamp_max_inplace_adaptor(self_: &Tensor, max: Scalar) -> Result<()> {
+    call_fallback(&CLAMP_MAX__INFO, vec![self_.into_value(), max.into_value()]).map(drop)
+}
+
+fn clamp_max_out_kernel(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    f::clamp_max_plan(self_, max)?.run_out(out)
+}
+/// Type of [`CLAMP_MAX_OUT`].
+pub type ClampMaxOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
+/// `clamp_max.out`: `min(x, max)`.
+pub static CLAMP_MAX_OUT: Op<ClampMaxOutFn> = Op::new(
+    &CLAMP_MAX_OUT_INFO,
+    &[(Key::Cpu, clamp_max_out_kernel), (Key::Meta, clamp_max_out_kernel)],
+    clamp_max_out_adaptor,
+);
+static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
+    name: "clamp_max.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("max", Ty::Scalar, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.clamp_max"],
+    composite: false,
+    boxed: clamp_max_out_boxed,
+    doc: "`min(x, max)`.",
+    grad: Differentiability::Formula,
+};
+fn clamp_max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::clamp_max_out(tensor_arg(a, 0)?, arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn clamp_max_out_adaptor(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&CLAMP_MAX_OUT_INFO, vec![self_.into_value(), max.into_value(), (&*out).into_value()])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3102,7 +3102,7 @@ static NEXTAFTER_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: nextafter_boxed,
     doc: "The next float after the input towards `other`.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn nextafter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nextafter(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3134,7 +3134,7 @@ static NEXTAFTER__INFO: OpInfo = OpInfo {
     composite: false,
     boxed: nextafter_inplace_boxed,
     doc: "The next float after the input towards `other`.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn nextafter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nextafter_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -3170,7 +3170,7 @@ static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: nextafter_out_boxed,
     doc: "The next float after the input towards `other`.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn nextafter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;

@@ -1775,7 +1775,7 @@ static SPECIAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_bessel_j0_boxed,
     doc: "Bessel function of the first kind, order 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_j0(tensor_arg(a, 0)?)?.into_values())
@@ -1806,7 +1806,7 @@ static SPECIAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_bessel_j0_out_boxed,
     doc: "Bessel function of the first kind, order 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1844,7 +1844,7 @@ static SPECIAL_BESSEL_J1_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_bessel_j1_boxed,
     doc: "Bessel function of the first kind, order 1.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_bessel_j1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_j1(tensor_arg(a, 0)?)?.into_values())
@@ -1875,7 +1875,7 @@ static SPECIAL_BESSEL_J1_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_bessel_j1_out_boxed,
     doc: "Bessel function of the first kind, order 1.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_bessel_j1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1913,7 +1913,7 @@ static SPECIAL_BESSEL_Y0_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_bessel_y0_boxed,
     doc: "Bessel function of the second kind, order 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_bessel_y0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_y0(tensor_arg(a, 0)?)?.into_values())
@@ -1944,7 +1944,7 @@ static SPECIAL_BESSEL_Y0_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_bessel_y0_out_boxed,
     doc: "Bessel function of the second kind, order 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_bessel_y0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1982,7 +1982,7 @@ static SPECIAL_BESSEL_Y1_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_bessel_y1_boxed,
     doc: "Bessel function of the second kind, order 1.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_bessel_y1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_y1(tensor_arg(a, 0)?)?.into_values())
@@ -2013,7 +2013,7 @@ static SPECIAL_BESSEL_Y1_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_bessel_y1_out_boxed,
     doc: "Bessel function of the second kind, order 1.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_bessel_y1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2051,7 +2051,7 @@ static SPECIAL_MODIFIED_BESSEL_I0_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_modified_bessel_i0_boxed,
     doc: "Modified Bessel function of the first kind, order 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_modified_bessel_i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_i0(tensor_arg(a, 0)?)?.into_values())
@@ -2082,7 +2082,7 @@ static SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_modified_bessel_i0_out_boxed,
     doc: "Modified Bessel function of the first kind, order 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_modified_bessel_i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2121,7 +2121,7 @@ static SPECIAL_MODIFIED_BESSEL_I1_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_modified_bessel_i1_boxed,
     doc: "Modified Bessel function of the first kind, order 1.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_modified_bessel_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_i1(tensor_arg(a, 0)?)?.into_values())
@@ -2152,7 +2152,7 @@ static SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_modified_bessel_i1_out_boxed,
     doc: "Modified Bessel function of the first kind, order 1.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_modified_bessel_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2191,7 +2191,7 @@ static SPECIAL_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_modified_bessel_k0_boxed,
     doc: "Modified Bessel function of the second kind, order 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values())
@@ -2222,7 +2222,7 @@ static SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_modified_bessel_k0_out_boxed,
     doc: "Modified Bessel function of the second kind, order 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2261,7 +2261,7 @@ static SPECIAL_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_modified_bessel_k1_boxed,
     doc: "Modified Bessel function of the second kind, order 1.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values())
@@ -2292,7 +2292,7 @@ static SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: special_modified_bessel_k1_out_boxed,
     doc: "Modified Bessel function of the second kind, order 1.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn special_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;

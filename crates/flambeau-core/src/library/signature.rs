@@ -29,6 +29,19 @@ const NUMBERS_AS_TENSORS_MORE: [&str; 4] = ["floor_divide", "floor_divide_", "co
 const HIDDEN_OVERLOAD: [&str; 9] =
     ["add", "sub", "addbmm", "addmm", "baddbmm", "addmv", "addr", "addcdiv", "addcmul"];
 
+/// Functions with an overload for a number on the left, and whether that overload has `out=`.
+const NUMBER_FIRST: [(&str, bool); 9] = [
+    ("bitwise_and", false),
+    ("bitwise_or", false),
+    ("bitwise_xor", false),
+    ("bitwise_left_shift", false),
+    ("bitwise_right_shift", false),
+    ("remainder", false),
+    ("pow", true),
+    ("float_power", true),
+    ("xlogy", true),
+];
+
 /// Functions that take any number of tensors in place of their one list of tensors.
 const VARIADIC_TENSORS: [&str; 9] = [
     "torch.broadcast_tensors",
@@ -200,6 +213,15 @@ impl Signature {
                 }
                 s
             };
+            let special = path.starts_with("torch.special.") && numbers.len() == 1 && base.params.len() == 2;
+            let first = NUMBER_FIRST.iter().find(|(n, _)| *n == short).map(|(_, out)| *out);
+            if let (Some(out), false, false) =
+                (first.or(special.then_some(true)), method, numbers.contains(&0))
+            {
+                let mut s = variant(&[0]);
+                s.out = s.out.filter(|_| out);
+                all.push(s);
+            }
             for &i in &numbers {
                 all.push(variant(&[i]));
             }

@@ -31,6 +31,8 @@ specs! {
     POW_SQRT = "pow" "sqrt_vml_cpu" SQRT Default;
     POW_RSQRT = "pow" "rsqrt_cpu" RSQRT Default;
     POW_RECIPROCAL = "pow" "reciprocal_cpu" RECIPROCAL Default;
+    SAME = "pow" "pow" EQ Default;
+    BOOL_COPY = "pow" "pow" ABS Default;
     CLAMP = "clamp" "clamp_scalar_cpu" CLAMP Default;
     CLAMP_MIN = "clamp" "clamp_min_scalar_cpu" CLAMP_MIN Default;
     CLAMP_MAX = "clamp" "clamp_max_scalar_cpu" CLAMP_MAX Default;
@@ -133,6 +135,14 @@ pub fn pow_plan<'a>(self_: &'a Tensor, exponent: &'a Tensor) -> Result<Planned<'
     );
     let d = result_type(&[self_, exponent])?;
     let power = |v: f64| e.equals(v);
+    if d == DType::Bool {
+        // the two powers of bools: all true, and the same
+        return Ok(if power(0.0) {
+            Planned::new(&SAME, &[self_, self_])
+        } else {
+            Planned::new(&BOOL_COPY, &[self_])
+        });
+    }
     let inexact = d.is_floating() || d.is_complex();
     let spec = match () {
         () if power(2.0) => &POW_2,
@@ -157,7 +167,12 @@ pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// `ldexp`
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let two = crate::ergonomic::wrapped_number(Scalar::Float(2.0))?;
-    ops::mul(self_, &ops::pow(&two, other)?)
+    let d = match result_type(&[self_, other])? {
+        d if d.is_integral(true) => crate::promotion::default_dtype(),
+        d => d,
+    };
+    let exponent = ops::to(other, Some(d), None, None, None, false, false, None)?;
+    ops::mul(self_, &ops::pow(&two, &exponent)?)
 }
 
 fn no_complex(name: &str, tensors: &[&Tensor]) -> Result<()> {
@@ -260,7 +275,13 @@ fn c_name(d: DType) -> &'static str {
         DType::F64 => "double",
         DType::F16 => "c10::Half",
         DType::BF16 => "c10::BFloat16",
-        DType::I64 => "long",
+        DType::I64 => "long int",
+        DType::U16 => "short unsigned int",
+        DType::U32 => "unsigned int",
+        DType::U64 => "long unsigned int",
+        DType::F8E4M3 => "c10::Float8_e4m3fn",
+        DType::F8E5M2 => "c10::Float8_e5m2",
+        DType::C32 => "c10::complex<c10::Half>",
         DType::I32 => "int",
         DType::I16 => "short int",
         DType::I8 => "signed char",

@@ -10,6 +10,19 @@ fn logaddexp<V: Real>(a: V, b: V, exp: impl Fn(V) -> V, log1p: impl Fn(V) -> V) 
     // Equal infinities would give inf - inf.
     V::pick(a.abs() == V::INF && a == b, a, m + log1p(exp(-(a - b).abs())))
 }
+/// As [`logaddexp`] on complex numbers, from the operand with the larger real part.
+#[inline(always)]
+fn logaddexp_complex<V: Real>(a: Cx<V>, b: Cx<V>) -> Cx<V> {
+    if a.is_nan() || b.is_nan() {
+        return Cx::new(V::NAN, V::NAN);
+    }
+    let (lo, hi) = if a.re > b.re { (b, a) } else { (a, b) };
+    if hi.re == lo.re && hi.re.abs() == V::INF {
+        // at minus infinity the imaginary part means nothing
+        return if hi.re < V::zero() { hi } else { complex_ln(complex_exp(lo) + complex_exp(hi)) };
+    }
+    hi + complex_log1p(complex_exp(lo - hi))
+}
 /// `x y(log)`, 0 where x is 0 unless y is NaN.
 #[inline(always)]
 fn xlog<V: Real>(x: V, y: V, log: V) -> V {
@@ -41,13 +54,14 @@ pointwise! {
     LDEXP = "ldexp"(a, b) cost 400 { float => a * b.exp2(), complex => a * complex_exp(b.scale(V::c(std::f64::consts::LN_2))) }
     /// 0 below 0, 1 above, b at 0.
     HEAVISIDE = "heaviside"(a, b) cost 60 {
-        float => V::pick(a == V::zero(), b, V::pick(a < V::zero(), V::zero(), V::pick(a.is_nan(), a, V::one()))),
+        float => V::pick(a == V::zero(), b, V::pick(a > V::zero(), V::one(), V::zero())),
         int => if a == V::ZERO { b } else if a < V::ZERO { V::ZERO } else { V::ONE },
         boolean => a | b,
     }
     /// log(e^a + e^b).
     LOGADDEXP = "logaddexp"(a, b) cost 900 {
         float => logaddexp(a, b, |v| v.exp(), |v| v.log1p()),
+        complex => logaddexp_complex(a, b),
     }
     /// log2(2^a + 2^b).
     LOGADDEXP2 = "logaddexp2"(a, b) cost 900 {

@@ -128,10 +128,7 @@ pub(super) fn i0(x: f64) -> f64 {
         }
         return sum;
     }
-    if a.is_infinite() {
-        return a;
-    }
-    // Asymptotic series; NaN passes through.
+    // Asymptotic series; NaN passes through, infinity becomes it.
     let (mut term, mut sum, mut k) = (1.0f64, 1.0, 1.0);
     while k < 30.0 && term.abs() > 1e-18 {
         term *= (2.0 * k - 1.0) * (2.0 * k - 1.0) / (8.0 * a * k);

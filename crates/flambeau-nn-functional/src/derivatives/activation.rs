@@ -1,18 +1,12 @@
 //! Activations: derivatives of their gradient operators, by operators that differentiate again.
 
 use flambeau_autograd::formula::{
-    add, add_scalar, div, exp, masked, mul, mul_scalar, neg, number, scalar_sub, sub,
+    add, add_scalar, exp, masked, mul, mul_scalar, neg, number, scalar_sub, sub,
 };
 use flambeau_core::{Result, Scalar, Tensor, ops as core};
 
-/// sigmoid(x)
-fn sigmoid(x: &Tensor) -> Result<Tensor> {
-    div(&number(1)?, &add_scalar(&exp(&neg(x)?)?, 1)?)
-}
-/// tanh(x), as 2 sigmoid(2 x) - 1
-fn tanh(x: &Tensor) -> Result<Tensor> {
-    add_scalar(&mul_scalar(&sigmoid(&mul_scalar(x, 2)?)?, 2)?, -1)
-}
+use core::{sigmoid, tanh};
+
 fn times(grad: &Tensor, upstream: &Tensor, second: &Tensor) -> Result<Tensor> {
     mul(&mul(grad, upstream)?, second)
 }
@@ -84,4 +78,14 @@ pub fn log_sigmoid_second(grad: &Tensor, upstream: &Tensor, x: &Tensor) -> Resul
     let s = sigmoid(x)?;
     let slope = mul(&s, &scalar_sub(1, &s)?)?;
     neg(&times(grad, upstream, &slope)?)
+}
+
+/// `celu` is an elu with its scales.
+pub fn celu_grad(grad: &Tensor, x: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    crate::ops::elu_backward(grad, x, alpha, Scalar::Int(1), Scalar::Float(1.0 / alpha.to_f64()))
+}
+/// `selu` likewise.
+pub fn selu_grad(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
+    use crate::ops::activation::{SELU_ALPHA, SELU_SCALE};
+    crate::ops::elu_backward(grad, x, SELU_ALPHA.into(), SELU_SCALE.into(), Scalar::Int(1))
 }

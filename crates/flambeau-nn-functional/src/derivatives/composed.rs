@@ -6,7 +6,7 @@ use flambeau_autograd::formula::{
     add, add_scalar, div_scalar, eq, masked_not, mul, mul_scalar, neg, number, reshape, sub, sum_all, sum_dims,
 };
 use flambeau_autograd::functional::vjp;
-use flambeau_core::{Error, Result, Tensor};
+use flambeau_core::{Error, Result, Tensor, ops as core};
 
 /// Gradients of `f` at the given inputs, differentiable in turn; `None` for absent and unwanted ones.
 pub fn gradients<const N: usize>(
@@ -40,7 +40,7 @@ fn mean(x: &Tensor, dims: &[i64]) -> Result<Tensor> {
 fn standard(x: &Tensor, dims: &[i64], eps: f64) -> Result<Tensor> {
     let d = sub(x, &mean(x, dims)?)?;
     let var = mean(&mul(&d, &d)?, dims)?;
-    mul(&d, &crate::later::rsqrt(&add_scalar(&var, eps)?)?)
+    mul(&d, &core::rsqrt(&add_scalar(&var, eps)?)?)
 }
 fn affine(y: Tensor, w: Option<&Tensor>, b: Option<&Tensor>, shape: Option<&[i64]>) -> Result<Tensor> {
     let fit = |t: &Tensor| shape.map_or_else(|| Ok(t.clone()), |s| reshape(t, s));
@@ -76,7 +76,7 @@ pub fn batch_norm(
     } else {
         let (m, v) = (running_mean.ok_or_else(missing)?, running_var.ok_or_else(missing)?);
         let d = sub(x, &reshape(m, &shape)?)?;
-        mul(&d, &crate::later::rsqrt(&add_scalar(&reshape(v, &shape)?, eps)?)?)?
+        mul(&d, &core::rsqrt(&add_scalar(&reshape(v, &shape)?, eps)?)?)?
     };
     affine(y, w, b, Some(&shape))
 }
@@ -98,7 +98,7 @@ pub fn layer_norm(
 pub fn rms_norm(x: Option<&Tensor>, w: Option<&Tensor>, normalized: &[i64], eps: f64) -> Result<Tensor> {
     let x = x.ok_or_else(missing)?;
     let square = mean(&mul(x, x)?, &last_dims(x, normalized.len()))?;
-    affine(mul(x, &crate::later::rsqrt(&add_scalar(&square, eps)?)?)?, w, None, None)
+    affine(mul(x, &core::rsqrt(&add_scalar(&square, eps)?)?)?, w, None, None)
 }
 /// `group_norm`
 pub fn group_norm(
@@ -126,7 +126,7 @@ pub fn cross_entropy(
 ) -> Result<Tensor> {
     let x = x.ok_or_else(missing)?;
     let dim = usize::from(x.dim() > 1);
-    let logp = crate::later::log_softmax(x, dim as i64, None)?;
+    let logp = core::log_softmax(x, dim as i64, None)?;
     let (nll, total) = ops::fused_nll_loss(&logp, target, weight, reduction, ignore_index)?;
     if smoothing == 0.0 {
         return Ok(nll);

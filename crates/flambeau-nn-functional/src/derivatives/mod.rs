@@ -10,3 +10,4 @@ pub mod loss;
 pub mod norm;
 pub mod padding;
 pub mod pool;
+pub mod vision;

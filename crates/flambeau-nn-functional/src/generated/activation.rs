@@ -3,7 +3,7 @@
 //! Operators of the family `activation`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::activation as f;
 
@@ -63,7 +63,7 @@ static LEAKY_RELU_RAW__INFO: OpInfo = OpInfo {
         args: &[mu(a("self", Ty::Tensor, D::Required)), a("negative_slope", Ty::Scalar, D::Float(0.01))],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.nn.functional.leaky_relu_"],
     composite: false,
     boxed: leaky_relu_raw_inplace_boxed,
     doc: "The input, scaled by the slope below 0.",
@@ -185,7 +185,7 @@ static ELU_RAW__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.nn.functional.elu_"],
     composite: false,
     boxed: elu_raw_inplace_boxed,
     doc: "Exponential linear unit with its scales.",
@@ -656,7 +656,7 @@ static HARDTANH_RAW__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.nn.functional.hardtanh_"],
     composite: false,
     boxed: hardtanh_raw_inplace_boxed,
     doc: "The input within bounds.",
@@ -1142,7 +1142,7 @@ static THRESHOLD_RAW__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.nn.functional.threshold_"],
     composite: false,
     boxed: threshold_raw_inplace_boxed,
     doc: "The input where it is above `threshold`, `value` elsewhere.",
@@ -2138,6 +2138,503 @@ fn threshold_adaptor(input: &Tensor, threshold: Scalar, value: Scalar, inplace: 
     call_fallback(
         &THRESHOLD_INFO,
         vec![input.into_value(), threshold.into_value(), value.into_value(), inplace.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+static CELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "celu_raw",
+    label: "elu_cpu",
+    kernel: &flambeau_cpu::pointwise::CELU,
+    promote: Promote::Default,
+};
+fn celu_raw_kernel(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    f::celu_check(self_, alpha)?;
+    iter::pointwise(&CELU_RAW_SPEC, &[self_], &[alpha.param()])
+}
+/// Type of [`CELU_RAW`].
+pub type CeluRawFn = fn(&Tensor, Scalar) -> Result<Tensor>;
+/// `celu`: `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+pub static CELU_RAW: Op<CeluRawFn> =
+    Op::new(&CELU_RAW_INFO, &[(Key::Cpu, celu_raw_kernel), (Key::Meta, celu_raw_kernel)], celu_raw_adaptor);
+static CELU_RAW_INFO: OpInfo = OpInfo {
+    name: "celu",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("alpha", Ty::Scalar, D::Float(1.0))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.celu"],
+    composite: false,
+    boxed: celu_raw_boxed,
+    doc: "`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.",
+    grad: Differentiability::Formula,
+};
+fn celu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::celu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn celu_raw_adaptor(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    call_fallback(&CELU_RAW_INFO, vec![self_.into_value(), alpha.into_value()]).and_then(Results::from_values)
+}
+
+fn celu_raw_inplace_kernel(self_: &Tensor, alpha: Scalar) -> Result<()> {
+    f::celu_check(self_, alpha)?;
+    iter::pointwise_inplace(&CELU_RAW_SPEC, &[self_], &[alpha.param()])
+}
+/// Type of [`CELU_RAW_`].
+pub type CeluRawInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
+/// `celu_`: `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+pub static CELU_RAW_: Op<CeluRawInplaceFn> = Op::new(
+    &CELU_RAW__INFO,
+    &[(Key::Cpu, celu_raw_inplace_kernel), (Key::Meta, celu_raw_inplace_kernel)],
+    celu_raw_inplace_adaptor,
+);
+static CELU_RAW__INFO: OpInfo = OpInfo {
+    name: "celu_",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[mu(a("self", Ty::Tensor, D::Required)), a("alpha", Ty::Scalar, D::Float(1.0))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.celu_"],
+    composite: false,
+    boxed: celu_raw_inplace_boxed,
+    doc: "`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.",
+    grad: Differentiability::Formula,
+};
+fn celu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::celu_raw_(tensor_arg(a, 0)?, arg(a, 1)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn celu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar) -> Result<()> {
+    call_fallback(&CELU_RAW__INFO, vec![self_.into_value(), alpha.into_value()]).map(drop)
+}
+
+static SELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "selu_raw",
+    label: "elu_cpu",
+    kernel: &flambeau_cpu::pointwise::SELU,
+    promote: Promote::Default,
+};
+fn selu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&SELU_RAW_SPEC, &[self_], &[])
+}
+/// Type of [`SELU_RAW`].
+pub type SeluRawFn = fn(&Tensor) -> Result<Tensor>;
+/// `selu`: Self-normalising exponential linear unit.
+pub static SELU_RAW: Op<SeluRawFn> =
+    Op::new(&SELU_RAW_INFO, &[(Key::Cpu, selu_raw_kernel), (Key::Meta, selu_raw_kernel)], selu_raw_adaptor);
+static SELU_RAW_INFO: OpInfo = OpInfo {
+    name: "selu",
+    owner: "flambeau-nn-functional",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.selu"],
+    composite: false,
+    boxed: selu_raw_boxed,
+    doc: "Self-normalising exponential linear unit.",
+    grad: Differentiability::Formula,
+};
+fn selu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::selu_raw(tensor_arg(a, 0)?)?.into_values())
+}
+fn selu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
+    call_fallback(&SELU_RAW_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+}
+
+fn selu_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
+    iter::pointwise_inplace(&SELU_RAW_SPEC, &[self_], &[])
+}
+/// Type of [`SELU_RAW_`].
+pub type SeluRawInplaceFn = fn(&Tensor) -> Result<()>;
+/// `selu_`: Self-normalising exponential linear unit.
+pub static SELU_RAW_: Op<SeluRawInplaceFn> = Op::new(
+    &SELU_RAW__INFO,
+    &[(Key::Cpu, selu_raw_inplace_kernel), (Key::Meta, selu_raw_inplace_kernel)],
+    selu_raw_inplace_adaptor,
+);
+static SELU_RAW__INFO: OpInfo = OpInfo {
+    name: "selu_",
+    owner: "flambeau-nn-functional",
+    schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
+    python: &["torch.nn.functional.selu_"],
+    composite: false,
+    boxed: selu_raw_inplace_boxed,
+    doc: "Self-normalising exponential linear unit.",
+    grad: Differentiability::Formula,
+};
+fn selu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::selu_raw_(tensor_arg(a, 0)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn selu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    call_fallback(&SELU_RAW__INFO, vec![self_.into_value()]).map(drop)
+}
+
+/// Type of [`RELU`].
+pub type ReluFn = fn(&Tensor, bool) -> Result<Tensor>;
+/// `relu.functional`: `max(0, x)`.
+pub static RELU: Op<ReluFn> = Op::composite(&RELU_INFO, f::relu, relu_adaptor);
+static RELU_INFO: OpInfo = OpInfo {
+    name: "relu.functional",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[a("input", Ty::Tensor, D::Required), a("inplace", Ty::Bool, D::Bool(false))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.relu"],
+    composite: true,
+    boxed: relu_boxed,
+    doc: "`max(0, x)`.",
+    grad: Differentiability::Composite,
+};
+fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::relu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn relu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    call_fallback(&RELU_INFO, vec![input.into_value(), inplace.into_value()]).and_then(Results::from_values)
+}
+
+/// Type of [`RELU_`].
+pub type ReluInplaceFn = fn(&Tensor) -> Result<()>;
+/// `relu_.functional`: `max(0, x)` in place.
+pub static RELU_: Op<ReluInplaceFn> =
+    Op::new(&RELU__INFO, &[(Key::Cpu, f::relu_), (Key::Meta, f::relu_)], relu_inplace_adaptor);
+static RELU__INFO: OpInfo = OpInfo {
+    name: "relu_.functional",
+    owner: "flambeau-nn-functional",
+    schema: Schema { args: &[mu(a("input", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
+    python: &["torch.nn.functional.relu_"],
+    composite: false,
+    boxed: relu_inplace_boxed,
+    doc: "`max(0, x)` in place.",
+    grad: Differentiability::Formula,
+};
+fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::relu_(tensor_arg(a, 0)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn relu_inplace_adaptor(input: &Tensor) -> Result<()> {
+    call_fallback(&RELU__INFO, vec![input.into_value()]).map(drop)
+}
+
+/// Type of [`PRELU`].
+pub type PreluFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `prelu`: The input, scaled by `weight` (one, or one per channel) below 0.
+pub static PRELU: Op<PreluFn> = Op::composite(&PRELU_INFO, f::prelu, prelu_adaptor);
+static PRELU_INFO: OpInfo = OpInfo {
+    name: "prelu",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("weight", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.prelu", "torch.nn.functional.prelu", "torch.Tensor.prelu"],
+    composite: true,
+    boxed: prelu_boxed,
+    doc: "The input, scaled by `weight` (one, or one per channel) below 0.",
+    grad: Differentiability::Composite,
+};
+fn prelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::prelu(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn prelu_adaptor(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    call_fallback(&PRELU_INFO, vec![self_.into_value(), weight.into_value()]).and_then(Results::from_values)
+}
+
+/// Type of [`RRELU`].
+pub type RreluFn = fn(&Tensor, f64, f64, bool, bool) -> Result<Tensor>;
+/// `rrelu.functional`: Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+pub static RRELU: Op<RreluFn> = Op::composite(&RRELU_INFO, f::rrelu, rrelu_adaptor);
+static RRELU_INFO: OpInfo = OpInfo {
+    name: "rrelu.functional",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("lower", Ty::Float, D::Float(0.125)),
+            a("upper", Ty::Float, D::Float(0.3333333333333333)),
+            a("training", Ty::Bool, D::Bool(false)),
+            a("inplace", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.rrelu"],
+    composite: true,
+    boxed: rrelu_boxed,
+    doc: "Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.",
+    grad: Differentiability::Composite,
+};
+fn rrelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rrelu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+}
+fn rrelu_adaptor(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    call_fallback(
+        &RRELU_INFO,
+        vec![
+            input.into_value(),
+            lower.into_value(),
+            upper.into_value(),
+            training.into_value(),
+            inplace.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`GLU`].
+pub type GluFn = fn(&Tensor, i64) -> Result<Tensor>;
+/// `glu`: The first half of a dimension times the sigmoid of the second.
+pub static GLU: Op<GluFn> = Op::composite(&GLU_INFO, f::glu, glu_adaptor);
+static GLU_INFO: OpInfo = OpInfo {
+    name: "glu",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[a("input", Ty::Tensor, D::Required), a("dim", Ty::Int, D::Int(-1))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.glu"],
+    composite: true,
+    boxed: glu_boxed,
+    doc: "The first half of a dimension times the sigmoid of the second.",
+    grad: Differentiability::Composite,
+};
+fn glu_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::glu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn glu_adaptor(input: &Tensor, dim: i64) -> Result<Tensor> {
+    call_fallback(&GLU_INFO, vec![input.into_value(), dim.into_value()]).and_then(Results::from_values)
+}
+
+/// Type of [`SOFTSIGN`].
+pub type SoftsignFn = fn(&Tensor) -> Result<Tensor>;
+/// `softsign`: `x / (1 + |x|)`.
+pub static SOFTSIGN: Op<SoftsignFn> = Op::composite(&SOFTSIGN_INFO, f::softsign, softsign_adaptor);
+static SOFTSIGN_INFO: OpInfo = OpInfo {
+    name: "softsign",
+    owner: "flambeau-nn-functional",
+    schema: Schema { args: &[a("input", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.nn.functional.softsign"],
+    composite: true,
+    boxed: softsign_boxed,
+    doc: "`x / (1 + |x|)`.",
+    grad: Differentiability::Composite,
+};
+fn softsign_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::softsign(tensor_arg(a, 0)?)?.into_values())
+}
+fn softsign_adaptor(input: &Tensor) -> Result<Tensor> {
+    call_fallback(&SOFTSIGN_INFO, vec![input.into_value()]).and_then(Results::from_values)
+}
+
+/// Type of [`TANHSHRINK`].
+pub type TanhshrinkFn = fn(&Tensor) -> Result<Tensor>;
+/// `tanhshrink`: `x - tanh(x)`.
+pub static TANHSHRINK: Op<TanhshrinkFn> = Op::composite(&TANHSHRINK_INFO, f::tanhshrink, tanhshrink_adaptor);
+static TANHSHRINK_INFO: OpInfo = OpInfo {
+    name: "tanhshrink",
+    owner: "flambeau-nn-functional",
+    schema: Schema { args: &[a("input", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.nn.functional.tanhshrink"],
+    composite: true,
+    boxed: tanhshrink_boxed,
+    doc: "`x - tanh(x)`.",
+    grad: Differentiability::Composite,
+};
+fn tanhshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::tanhshrink(tensor_arg(a, 0)?)?.into_values())
+}
+fn tanhshrink_adaptor(input: &Tensor) -> Result<Tensor> {
+    call_fallback(&TANHSHRINK_INFO, vec![input.into_value()]).and_then(Results::from_values)
+}
+
+/// Type of [`SOFTMIN`].
+pub type SoftminFn = fn(&Tensor, Option<i64>, i64, Option<DType>) -> Result<Tensor>;
+/// `softmin`: `softmax(-x)`.
+pub static SOFTMIN: Op<SoftminFn> = Op::composite(&SOFTMIN_INFO, f::softmin, softmin_adaptor);
+static SOFTMIN_INFO: OpInfo = OpInfo {
+    name: "softmin",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("_stacklevel", Ty::Int, D::Int(3)),
+            a("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.softmin"],
+    composite: true,
+    boxed: softmin_boxed,
+    doc: "`softmax(-x)`.",
+    grad: Differentiability::Composite,
+};
+fn softmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn softmin_adaptor(
+    input: &Tensor,
+    dim: Option<i64>,
+    _stacklevel: i64,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &SOFTMIN_INFO,
+        vec![input.into_value(), dim.into_value(), _stacklevel.into_value(), dtype.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`SOFTMAX`].
+pub type SoftmaxFn = fn(&Tensor, Option<i64>, i64, Option<DType>) -> Result<Tensor>;
+/// `softmax.functional`: `exp(x) / sum(exp(x))` along `dim`.
+pub static SOFTMAX: Op<SoftmaxFn> = Op::composite(&SOFTMAX_INFO, f::softmax, softmax_adaptor);
+static SOFTMAX_INFO: OpInfo = OpInfo {
+    name: "softmax.functional",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("_stacklevel", Ty::Int, D::Int(3)),
+            a("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.softmax"],
+    composite: true,
+    boxed: softmax_boxed,
+    doc: "`exp(x) / sum(exp(x))` along `dim`.",
+    grad: Differentiability::Composite,
+};
+fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn softmax_adaptor(
+    input: &Tensor,
+    dim: Option<i64>,
+    _stacklevel: i64,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &SOFTMAX_INFO,
+        vec![input.into_value(), dim.into_value(), _stacklevel.into_value(), dtype.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LOG_SOFTMAX`].
+pub type LogSoftmaxFn = fn(&Tensor, Option<i64>, i64, Option<DType>) -> Result<Tensor>;
+/// `log_softmax.functional`: The logarithm of `softmax`.
+pub static LOG_SOFTMAX: Op<LogSoftmaxFn> =
+    Op::composite(&LOG_SOFTMAX_INFO, f::log_softmax, log_softmax_adaptor);
+static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
+    name: "log_softmax.functional",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("dim", Ty::OptInt, D::None),
+            a("_stacklevel", Ty::Int, D::Int(3)),
+            a("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.log_softmax"],
+    composite: true,
+    boxed: log_softmax_boxed,
+    doc: "The logarithm of `softmax`.",
+    grad: Differentiability::Composite,
+};
+fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn log_softmax_adaptor(
+    input: &Tensor,
+    dim: Option<i64>,
+    _stacklevel: i64,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LOG_SOFTMAX_INFO,
+        vec![input.into_value(), dim.into_value(), _stacklevel.into_value(), dtype.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`SIGMOID`].
+pub type SigmoidFn = fn(&Tensor) -> Result<Tensor>;
+/// `sigmoid.functional`: `1 / (1 + exp(-x))`.
+pub static SIGMOID: Op<SigmoidFn> = Op::composite(&SIGMOID_INFO, f::sigmoid, sigmoid_adaptor);
+static SIGMOID_INFO: OpInfo = OpInfo {
+    name: "sigmoid.functional",
+    owner: "flambeau-nn-functional",
+    schema: Schema { args: &[a("input", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.nn.functional.sigmoid"],
+    composite: true,
+    boxed: sigmoid_boxed,
+    doc: "`1 / (1 + exp(-x))`.",
+    grad: Differentiability::Composite,
+};
+fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::sigmoid(tensor_arg(a, 0)?)?.into_values())
+}
+fn sigmoid_adaptor(input: &Tensor) -> Result<Tensor> {
+    call_fallback(&SIGMOID_INFO, vec![input.into_value()]).and_then(Results::from_values)
+}
+
+/// Type of [`TANH`].
+pub type TanhFn = fn(&Tensor) -> Result<Tensor>;
+/// `tanh.functional`: Hyperbolic tangent.
+pub static TANH: Op<TanhFn> = Op::composite(&TANH_INFO, f::tanh, tanh_adaptor);
+static TANH_INFO: OpInfo = OpInfo {
+    name: "tanh.functional",
+    owner: "flambeau-nn-functional",
+    schema: Schema { args: &[a("input", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &["torch.nn.functional.tanh"],
+    composite: true,
+    boxed: tanh_boxed,
+    doc: "Hyperbolic tangent.",
+    grad: Differentiability::Composite,
+};
+fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::tanh(tensor_arg(a, 0)?)?.into_values())
+}
+fn tanh_adaptor(input: &Tensor) -> Result<Tensor> {
+    call_fallback(&TANH_INFO, vec![input.into_value()]).and_then(Results::from_values)
+}
+
+/// Type of [`GUMBEL_SOFTMAX`].
+pub type GumbelSoftmaxFn = fn(&Tensor, f64, bool, f64, i64) -> Result<Tensor>;
+/// `gumbel_softmax`: Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+pub static GUMBEL_SOFTMAX: Op<GumbelSoftmaxFn> =
+    Op::composite(&GUMBEL_SOFTMAX_INFO, f::gumbel_softmax, gumbel_softmax_adaptor);
+static GUMBEL_SOFTMAX_INFO: OpInfo = OpInfo {
+    name: "gumbel_softmax",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("logits", Ty::Tensor, D::Required),
+            a("tau", Ty::Float, D::Float(1.0)),
+            a("hard", Ty::Bool, D::Bool(false)),
+            a("eps", Ty::Float, D::Float(1e-10)),
+            a("dim", Ty::Int, D::Int(-1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.gumbel_softmax"],
+    composite: true,
+    boxed: gumbel_softmax_boxed,
+    doc: "Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.",
+    grad: Differentiability::Composite,
+};
+fn gumbel_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::gumbel_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+}
+fn gumbel_softmax_adaptor(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
+    call_fallback(
+        &GUMBEL_SOFTMAX_INFO,
+        vec![logits.into_value(), tau.into_value(), hard.into_value(), eps.into_value(), dim.into_value()],
     )
     .and_then(Results::from_values)
 }

@@ -63,6 +63,11 @@ pub fn fill() {
     o::SHRINK_BACKWARD.register(Key::Autograd, shrink_backward_autograd);
     o::THRESHOLD_BACKWARD.register(Key::Autograd, threshold_backward_autograd);
     o::LOG_SIGMOID_BACKWARD.register(Key::Autograd, log_sigmoid_backward_autograd);
+    o::CELU_RAW.register(Key::Autograd, celu_raw_autograd);
+    o::CELU_RAW_.register(Key::Autograd, celu_raw_inplace_autograd);
+    o::SELU_RAW.register(Key::Autograd, selu_raw_autograd);
+    o::SELU_RAW_.register(Key::Autograd, selu_raw_inplace_autograd);
+    o::RELU_.register(Key::Autograd, relu_inplace_autograd);
 }
 
 /// Node of `leaky_relu`.
@@ -1468,4 +1473,166 @@ fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
+}
+
+/// Node of `celu`.
+pub struct CeluRawBackward {
+    alpha: Scalar,
+    self_: Saved,
+}
+impl Backward for CeluRawBackward {
+    const NAME: &'static str = "CeluRawBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let alpha = self.alpha;
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(celu_grad(grad, self_, alpha)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::celu_raw(self_, alpha))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = CeluRawBackward { alpha, self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| celu_grad(grad, self_, alpha))?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::celu_raw_(self_, alpha))?;
+    if let Some((edges, s_self_)) = before {
+        let body = CeluRawBackward { alpha, self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| celu_grad(grad, self_, alpha))?])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+/// Node of `selu`.
+pub struct SeluRawBackward {
+    self_: Saved,
+}
+impl Backward for SeluRawBackward {
+    const NAME: &'static str = "SeluRawBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let self_ = &self.self_.unpack(cx, "self")?;
+        let g0 = Some(selu_grad(grad, self_)?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::selu_raw(self_))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = SeluRawBackward { self_: Saved::input(self_) };
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| selu_grad(grad, self_))?])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::new().tensor(self_);
+        let s_self_ = Saved::copy_of(self_)?;
+        Some((edges, s_self_))
+    } else {
+        None
+    };
+    let old =
+        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::selu_raw_(self_))?;
+    if let Some((edges, s_self_)) = before {
+        let body = SeluRawBackward { self_: s_self_ };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| selu_grad(grad, self_))?])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+/// Node of `relu_.functional`.
+pub struct ReluBackward {
+    result: Saved,
+}
+impl Backward for ReluBackward {
+    const NAME: &'static str = "ReluBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack(cx, "result")?;
+        let g0 = Some(crate::ops::threshold_backward(grad, result, Scalar::Int(0))?);
+        Ok(Grads::from_iter([g0]))
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+}
+fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
+    let rec = rt::recording(&[input]);
+    let before = if rec {
+        rt::check_inplace(input)?;
+        let edges = Edges::new().tensor(input);
+        Some(edges)
+    } else {
+        None
+    };
+    rt::below(|| ops::relu_(input))?;
+    if let Some(edges) = before {
+        let body = ReluBackward { result: Saved::output(input, 0) };
+        rt::rebase(input, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[input]) {
+        return Err(no_forward("relu_"));
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 //! Operators of the family `embedding`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::embedding as f;
 
@@ -265,4 +265,94 @@ fn embedding_renorm_inplace_adaptor(
         vec![self_.into_value(), indices.into_value(), max_norm.into_value(), norm_type.into_value()],
     )
     .map(drop)
+}
+
+/// Type of [`EMBEDDING_BAG`].
+pub type EmbeddingBagFn = fn(
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    Option<f64>,
+    f64,
+    bool,
+    &str,
+    bool,
+    Option<&Tensor>,
+    bool,
+    Option<i64>,
+) -> Result<Tensor>;
+/// `embedding_bag.functional`: Sums, means or maxima of bags of embeddings.
+pub static EMBEDDING_BAG: Op<EmbeddingBagFn> =
+    Op::composite(&EMBEDDING_BAG_INFO, f::embedding_bag, embedding_bag_adaptor);
+static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
+    name: "embedding_bag.functional",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::Tensor, D::Required),
+            a("offsets", Ty::OptTensor, D::None),
+            a("max_norm", Ty::OptFloat, D::None),
+            a("norm_type", Ty::Float, D::Float(2.0)),
+            a("scale_grad_by_freq", Ty::Bool, D::Bool(false)),
+            a("mode", Ty::Str, D::Str("mean")),
+            a("sparse", Ty::Bool, D::Bool(false)),
+            a("per_sample_weights", Ty::OptTensor, D::None),
+            a("include_last_offset", Ty::Bool, D::Bool(false)),
+            a("padding_idx", Ty::OptInt, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.embedding_bag"],
+    composite: true,
+    boxed: embedding_bag_boxed,
+    doc: "Sums, means or maxima of bags of embeddings.",
+    grad: Differentiability::Composite,
+};
+fn embedding_bag_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::embedding_bag(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &arg::<String>(a, 6)?,
+        arg(a, 7)?,
+        arg::<Option<Tensor>>(a, 8)?.as_ref(),
+        arg(a, 9)?,
+        arg(a, 10)?,
+    )?
+    .into_values())
+}
+fn embedding_bag_adaptor(
+    input: &Tensor,
+    weight: &Tensor,
+    offsets: Option<&Tensor>,
+    max_norm: Option<f64>,
+    norm_type: f64,
+    scale_grad_by_freq: bool,
+    mode: &str,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: Option<i64>,
+) -> Result<Tensor> {
+    call_fallback(
+        &EMBEDDING_BAG_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            offsets.into_value(),
+            max_norm.into_value(),
+            norm_type.into_value(),
+            scale_grad_by_freq.into_value(),
+            mode.into_value(),
+            sparse.into_value(),
+            per_sample_weights.into_value(),
+            include_last_offset.into_value(),
+            padding_idx.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
 }

@@ -140,6 +140,21 @@ pub fn adaptive_max_pool3d_with_indices_with(
     expect(ops::adaptive_max_pool3d_with_indices(input, &output_size.into_dims(), o.return_indices))
 }
 
+/// The sampling grid of a batch of affine maps, for `grid_sample`.
+#[doc(alias = "torch.nn.functional.affine_grid")]
+#[track_caller]
+pub fn affine_grid(theta: &Tensor, size: impl IntoDims) -> Tensor {
+    expect(ops::affine_grid(theta, &size.into_dims(), None))
+}
+
+/// The sampling grid of a batch of affine maps, for `grid_sample`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn affine_grid_with(theta: &Tensor, size: impl IntoDims, o: AffineGridOptions) -> Tensor {
+    expect(ops::affine_grid(theta, &size.into_dims(), o.align_corners))
+}
+
 /// Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
 #[doc(alias = "torch.nn.functional.alpha_dropout")]
 #[track_caller]
@@ -294,11 +309,67 @@ pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: Bilin
     expect(ops::bilinear(input1, input2, weight, o.bias.as_ref()))
 }
 
+/// Binary cross-entropy of probabilities.
+#[doc(alias = "torch.nn.functional.binary_cross_entropy")]
+#[track_caller]
+pub fn binary_cross_entropy(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::binary_cross_entropy(input, target, None, None, None, "mean"))
+}
+
+/// Binary cross-entropy of probabilities.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn binary_cross_entropy_with(input: &Tensor, target: &Tensor, o: BinaryCrossEntropyOptions) -> Tensor {
+    expect(ops::binary_cross_entropy(
+        input,
+        target,
+        o.weight.as_ref(),
+        o.size_average,
+        o.reduce,
+        &o.reduction,
+    ))
+}
+
+/// Binary cross-entropy of logits.
+#[doc(alias = "torch.nn.functional.binary_cross_entropy_with_logits")]
+#[track_caller]
+pub fn binary_cross_entropy_with_logits(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::binary_cross_entropy_with_logits(input, target, None, None, None, "mean", None))
+}
+
+/// Binary cross-entropy of logits.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn binary_cross_entropy_with_logits_with(
+    input: &Tensor,
+    target: &Tensor,
+    o: BinaryCrossEntropyWithLogitsOptions,
+) -> Tensor {
+    expect(ops::binary_cross_entropy_with_logits(
+        input,
+        target,
+        o.weight.as_ref(),
+        o.size_average,
+        o.reduce,
+        &o.reduction,
+        o.pos_weight.as_ref(),
+    ))
+}
+
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 #[doc(alias = "torch.nn.functional.celu")]
 #[track_caller]
 pub fn celu(input: &Tensor, alpha: f64) -> Tensor {
     expect(ops::celu(input, alpha, false))
+}
+
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.celu_")]
+#[track_caller]
+pub fn celu_(input: &Tensor, alpha: impl Into<Scalar>) {
+    expect(ops::celu_raw_(input, alpha.into()));
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
@@ -307,6 +378,13 @@ pub fn celu(input: &Tensor, alpha: f64) -> Tensor {
 #[track_caller]
 pub fn celu_with(input: &Tensor, o: CeluOptions) -> Tensor {
     expect(ops::celu(input, o.alpha, o.inplace))
+}
+
+/// Interleaves the channels of `groups` groups.
+#[doc(alias = "torch.nn.functional.channel_shuffle")]
+#[track_caller]
+pub fn channel_shuffle(input: &Tensor, groups: i64) -> Tensor {
+    expect(ops::channel_shuffle(input, groups))
 }
 
 /// Applies a one-dimensional convolution over an input of one or several planes.
@@ -582,6 +660,49 @@ pub fn conv_transpose3d_with(input: &Tensor, weight: &Tensor, o: ConvTranspose3d
     ))
 }
 
+/// `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
+#[doc(alias = "torch.nn.functional.cosine_embedding_loss")]
+#[track_caller]
+pub fn cosine_embedding_loss(input1: &Tensor, input2: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::cosine_embedding_loss(input1, input2, target, 0.0, None, None, "mean"))
+}
+
+/// `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cosine_embedding_loss_with(
+    input1: &Tensor,
+    input2: &Tensor,
+    target: &Tensor,
+    o: CosineEmbeddingLossOptions,
+) -> Tensor {
+    expect(ops::cosine_embedding_loss(
+        input1,
+        input2,
+        target,
+        o.margin,
+        o.size_average,
+        o.reduce,
+        &o.reduction,
+    ))
+}
+
+/// Cosine of the angle between vectors along `dim`.
+#[doc(alias = "torch.nn.functional.cosine_similarity")]
+#[track_caller]
+pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64) -> Tensor {
+    expect(ops::cosine_similarity(x1, x2, dim, 1e-8))
+}
+
+/// Cosine of the angle between vectors along `dim`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptions) -> Tensor {
+    expect(ops::cosine_similarity(x1, x2, o.dim, o.eps))
+}
+
 /// Cross-entropy between logits and class indices or class probabilities.
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`; target class indices `[N]`, `[]` or `[N, *]`, or probabilities of the input's shape; weight `[C]`.
@@ -677,6 +798,13 @@ pub fn elu(input: &Tensor, alpha: f64) -> Tensor {
     expect(ops::elu(input, alpha, false))
 }
 
+/// Exponential linear unit with its scales. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.elu_")]
+#[track_caller]
+pub fn elu_(input: &Tensor, alpha: impl Into<Scalar>) {
+    expect(ops::elu_raw_(input, alpha.into(), Scalar::Int(1), Scalar::Int(1)));
+}
+
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
 ///
 /// With all keyword arguments.
@@ -692,6 +820,37 @@ pub fn elu_with(input: &Tensor, o: EluOptions) -> Tensor {
 #[track_caller]
 pub fn embedding(input: &Tensor, weight: &Tensor) -> Tensor {
     expect(ops::embedding(input, weight, None, None, 2.0, false, false))
+}
+
+/// Sums, means or maxima of bags of embeddings.
+///
+/// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+#[doc(alias = "torch.nn.functional.embedding_bag")]
+#[track_caller]
+pub fn embedding_bag(input: &Tensor, weight: &Tensor) -> Tensor {
+    expect(ops::embedding_bag(input, weight, None, None, 2.0, false, "mean", false, None, false, None))
+}
+
+/// Sums, means or maxima of bags of embeddings.
+///
+/// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn embedding_bag_with(input: &Tensor, weight: &Tensor, o: EmbeddingBagOptions) -> Tensor {
+    expect(ops::embedding_bag(
+        input,
+        weight,
+        o.offsets.as_ref(),
+        o.max_norm,
+        o.norm_type,
+        o.scale_grad_by_freq,
+        &o.mode,
+        o.sparse,
+        o.per_sample_weights.as_ref(),
+        o.include_last_offset,
+        o.padding_idx,
+    ))
 }
 
 /// Looks up the rows of `weight` that `input` names.
@@ -727,6 +886,53 @@ pub fn feature_alpha_dropout_with(input: &Tensor, o: FeatureAlphaDropoutOptions)
     expect(ops::feature_alpha_dropout(input, o.p, o.training, o.inplace))
 }
 
+/// Sums sliding blocks back into images of `output_size`.
+#[doc(alias = "torch.nn.functional.fold")]
+#[track_caller]
+pub fn fold(input: &Tensor, output_size: impl IntoDims, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::fold(input, &output_size.into_dims(), &kernel_size.into_dims(), &[1, 1], &[0, 0], &[1, 1]))
+}
+
+/// Sums sliding blocks back into images of `output_size`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn fold_with(
+    input: &Tensor,
+    output_size: impl IntoDims,
+    kernel_size: impl IntoDims,
+    o: FoldOptions,
+) -> Tensor {
+    expect(ops::fold(
+        input,
+        &output_size.into_dims(),
+        &kernel_size.into_dims(),
+        &o.dilation,
+        &o.padding,
+        &o.stride,
+    ))
+}
+
+/// Negative log likelihood of a normal distribution.
+#[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
+#[track_caller]
+pub fn gaussian_nll_loss(input: &Tensor, target: &Tensor, var: &Tensor) -> Tensor {
+    expect(ops::gaussian_nll_loss(input, target, var, false, 1e-6, "mean"))
+}
+
+/// Negative log likelihood of a normal distribution.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gaussian_nll_loss_with(
+    input: &Tensor,
+    target: &Tensor,
+    var: &Tensor,
+    o: GaussianNllLossOptions,
+) -> Tensor {
+    expect(ops::gaussian_nll_loss(input, target, var, o.full, o.eps, &o.reduction))
+}
+
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.
 #[doc(alias = "torch.nn.functional.gelu")]
 #[track_caller]
@@ -740,6 +946,40 @@ pub fn gelu(input: &Tensor, approximate: &str) -> Tensor {
 #[track_caller]
 pub fn gelu_with(input: &Tensor, o: GeluOptions) -> Tensor {
     expect(ops::gelu(input, &o.approximate))
+}
+
+/// The first half of a dimension times the sigmoid of the second.
+#[doc(alias = "torch.nn.functional.glu")]
+#[track_caller]
+pub fn glu(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::glu(input, dim))
+}
+
+/// The first half of a dimension times the sigmoid of the second.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn glu_with(input: &Tensor, o: GluOptions) -> Tensor {
+    expect(ops::glu(input, o.dim))
+}
+
+/// Samples the input at the positions of a grid, in coordinates from -1 to 1.
+///
+/// Input `[N, C, H, W]` and grid `[N, H', W', 2]`, or with a depth each; modes `bilinear`, `nearest`, `bicubic`; `padding_mode` `zeros`, `border`, `reflection`.
+#[doc(alias = "torch.nn.functional.grid_sample")]
+#[track_caller]
+pub fn grid_sample(input: &Tensor, grid: &Tensor) -> Tensor {
+    expect(ops::grid_sample(input, grid, "bilinear", "zeros", None))
+}
+
+/// Samples the input at the positions of a grid, in coordinates from -1 to 1.
+///
+/// Input `[N, C, H, W]` and grid `[N, H', W', 2]`, or with a depth each; modes `bilinear`, `nearest`, `bicubic`; `padding_mode` `zeros`, `border`, `reflection`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn grid_sample_with(input: &Tensor, grid: &Tensor, o: GridSampleOptions) -> Tensor {
+    expect(ops::grid_sample(input, grid, &o.mode, &o.padding_mode, o.align_corners))
 }
 
 /// Normalises groups of channels of each sample.
@@ -759,6 +999,21 @@ pub fn group_norm(input: &Tensor, num_groups: i64, weight: Option<&Tensor>, bias
 #[track_caller]
 pub fn group_norm_with(input: &Tensor, num_groups: i64, o: GroupNormOptions) -> Tensor {
     expect(ops::group_norm(input, num_groups, o.weight.as_ref(), o.bias.as_ref(), o.eps, o.cudnn_enabled))
+}
+
+/// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+#[doc(alias = "torch.nn.functional.gumbel_softmax")]
+#[track_caller]
+pub fn gumbel_softmax(logits: &Tensor) -> Tensor {
+    expect(ops::gumbel_softmax(logits, 1.0, false, 1e-10, -1))
+}
+
+/// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gumbel_softmax_with(logits: &Tensor, o: GumbelSoftmaxOptions) -> Tensor {
+    expect(ops::gumbel_softmax(logits, o.tau, o.hard, o.eps, o.dim))
 }
 
 /// The input, and 0 within `-lambd..lambd`.
@@ -828,12 +1083,49 @@ pub fn hardtanh(input: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<S
     expect(ops::hardtanh(input, min_val.into(), max_val.into(), false))
 }
 
+/// The input within bounds. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.hardtanh_")]
+#[track_caller]
+pub fn hardtanh_(input: &Tensor, min_val: impl Into<Scalar>, max_val: impl Into<Scalar>) {
+    expect(ops::hardtanh_raw_(input, min_val.into(), max_val.into()));
+}
+
 /// The input within `min_val..max_val`.
 ///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hardtanh_with(input: &Tensor, o: HardtanhOptions) -> Tensor {
     expect(ops::hardtanh(input, o.min_val, o.max_val, o.inplace))
+}
+
+/// Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
+#[doc(alias = "torch.nn.functional.hinge_embedding_loss")]
+#[track_caller]
+pub fn hinge_embedding_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::hinge_embedding_loss(input, target, 1.0, None, None, "mean"))
+}
+
+/// Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hinge_embedding_loss_with(input: &Tensor, target: &Tensor, o: HingeEmbeddingLossOptions) -> Tensor {
+    expect(ops::hinge_embedding_loss(input, target, o.margin, o.size_average, o.reduce, &o.reduction))
+}
+
+/// Squared differences below `delta`, absolute ones scaled by `delta` above.
+#[doc(alias = "torch.nn.functional.huber_loss")]
+#[track_caller]
+pub fn huber_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::huber_loss(input, target, "mean", 1.0, None))
+}
+
+/// Squared differences below `delta`, absolute ones scaled by `delta` above.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn huber_loss_with(input: &Tensor, target: &Tensor, o: HuberLossOptions) -> Tensor {
+    expect(ops::huber_loss(input, target, &o.reduction, o.delta, o.weight.as_ref()))
 }
 
 /// Normalises each channel of each sample over its spatial dimensions.
@@ -862,6 +1154,86 @@ pub fn instance_norm_with(input: &Tensor, o: InstanceNormOptions) -> Tensor {
         o.momentum,
         o.eps,
     ))
+}
+
+/// Resamples the spatial dimensions to `size`, or by `scale_factor`.
+///
+/// Input `[N, C, *]`; modes `nearest`, `nearest-exact`, `linear`, `bilinear`, `bicubic`, `trilinear`, `area`.
+#[doc(alias = "torch.nn.functional.interpolate")]
+#[track_caller]
+pub fn interpolate(input: &Tensor) -> Tensor {
+    expect(ops::interpolate(input, None, None, "nearest", None, None, false))
+}
+
+/// `interpolate` with one factor for all dimensions.
+#[doc(alias = "torch.nn.functional.interpolate")]
+#[track_caller]
+pub fn interpolate_by(input: &Tensor, scale_factor: f64, mode: &str) -> Tensor {
+    expect(ops::interpolate_by(input, None, Some(scale_factor), mode, None, None, false))
+}
+
+/// `interpolate` with one factor for all dimensions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn interpolate_by_with(input: &Tensor, o: InterpolateByOptions) -> Tensor {
+    expect(ops::interpolate_by(
+        input,
+        o.size.as_deref(),
+        o.scale_factor,
+        &o.mode,
+        o.align_corners,
+        o.recompute_scale_factor,
+        o.antialias,
+    ))
+}
+
+/// Resamples the spatial dimensions to `size`, or by `scale_factor`.
+///
+/// Input `[N, C, *]`; modes `nearest`, `nearest-exact`, `linear`, `bilinear`, `bicubic`, `trilinear`, `area`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn interpolate_with(input: &Tensor, o: InterpolateOptions) -> Tensor {
+    expect(ops::interpolate(
+        input,
+        o.size.as_deref(),
+        o.scale_factor.as_deref(),
+        &o.mode,
+        o.align_corners,
+        o.recompute_scale_factor,
+        o.antialias,
+    ))
+}
+
+/// Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
+#[doc(alias = "torch.nn.functional.kl_div")]
+#[track_caller]
+pub fn kl_div(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::kl_div(input, target, None, None, "mean", false))
+}
+
+/// Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn kl_div_with(input: &Tensor, target: &Tensor, o: KlDivOptions) -> Tensor {
+    expect(ops::kl_div(input, target, o.size_average, o.reduce, &o.reduction, o.log_target))
+}
+
+/// Mean of absolute differences.
+#[doc(alias = "torch.nn.functional.l1_loss")]
+#[track_caller]
+pub fn l1_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::l1_loss(input, target, None, None, "mean", None))
+}
+
+/// Mean of absolute differences.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn l1_loss_with(input: &Tensor, target: &Tensor, o: L1LossOptions) -> Tensor {
+    expect(ops::l1_loss(input, target, o.size_average, o.reduce, &o.reduction, o.weight.as_ref()))
 }
 
 /// Normalises over the last dimensions, those of `normalized_shape`.
@@ -902,6 +1274,13 @@ pub fn leaky_relu(input: &Tensor, negative_slope: f64) -> Tensor {
     expect(ops::leaky_relu(input, negative_slope, false))
 }
 
+/// The input, scaled by the slope below 0. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.leaky_relu_")]
+#[track_caller]
+pub fn leaky_relu_(input: &Tensor, negative_slope: impl Into<Scalar>) {
+    expect(ops::leaky_relu_raw_(input, negative_slope.into()));
+}
+
 /// The input, scaled by `negative_slope` below 0.
 ///
 /// With all keyword arguments.
@@ -929,6 +1308,21 @@ pub fn linear_with(input: &Tensor, weight: &Tensor, o: LinearOptions) -> Tensor 
     expect(ops::linear(input, weight, o.bias.as_ref()))
 }
 
+/// Divides by a power of the mean square over neighbouring channels.
+#[doc(alias = "torch.nn.functional.local_response_norm")]
+#[track_caller]
+pub fn local_response_norm(input: &Tensor, size: i64) -> Tensor {
+    expect(ops::local_response_norm(input, size, 0.0001, 0.75, 1.0))
+}
+
+/// Divides by a power of the mean square over neighbouring channels.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn local_response_norm_with(input: &Tensor, size: i64, o: LocalResponseNormOptions) -> Tensor {
+    expect(ops::local_response_norm(input, size, o.alpha, o.beta, o.k))
+}
+
 /// Logarithm of the sigmoid.
 #[doc(alias = "torch.nn.functional.logsigmoid")]
 #[track_caller]
@@ -941,6 +1335,86 @@ pub fn logsigmoid(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn logsigmoid_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::logsigmoid_out(input, out));
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+#[doc(alias = "torch.nn.functional.lp_pool1d")]
+#[track_caller]
+pub fn lp_pool1d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::lp_pool1d(input, norm_type, &kernel_size.into_dims(), None, false))
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn lp_pool1d_with(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: impl IntoDims,
+    o: LpPool1dOptions,
+) -> Tensor {
+    expect(ops::lp_pool1d(input, norm_type, &kernel_size.into_dims(), o.stride.as_deref(), o.ceil_mode))
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+#[doc(alias = "torch.nn.functional.lp_pool2d")]
+#[track_caller]
+pub fn lp_pool2d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::lp_pool2d(input, norm_type, &kernel_size.into_dims(), None, false))
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn lp_pool2d_with(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: impl IntoDims,
+    o: LpPool2dOptions,
+) -> Tensor {
+    expect(ops::lp_pool2d(input, norm_type, &kernel_size.into_dims(), o.stride.as_deref(), o.ceil_mode))
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+#[doc(alias = "torch.nn.functional.lp_pool3d")]
+#[track_caller]
+pub fn lp_pool3d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::lp_pool3d(input, norm_type, &kernel_size.into_dims(), None, false))
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn lp_pool3d_with(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: impl IntoDims,
+    o: LpPool3dOptions,
+) -> Tensor {
+    expect(ops::lp_pool3d(input, norm_type, &kernel_size.into_dims(), o.stride.as_deref(), o.ceil_mode))
+}
+
+/// `max(0, -target * (input1 - input2) + margin)`.
+#[doc(alias = "torch.nn.functional.margin_ranking_loss")]
+#[track_caller]
+pub fn margin_ranking_loss(input1: &Tensor, input2: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::margin_ranking_loss(input1, input2, target, 0.0, None, None, "mean"))
+}
+
+/// `max(0, -target * (input1 - input2) + margin)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn margin_ranking_loss_with(
+    input1: &Tensor,
+    input2: &Tensor,
+    target: &Tensor,
+    o: MarginRankingLossOptions,
+) -> Tensor {
+    expect(ops::margin_ranking_loss(input1, input2, target, o.margin, o.size_average, o.reduce, &o.reduction))
 }
 
 /// Largest values of windows over one dimension of an input of several planes.
@@ -1256,6 +1730,90 @@ pub fn mish_with(input: &Tensor, o: MishOptions) -> Tensor {
     expect(ops::mish(input, o.inplace))
 }
 
+/// Mean of squared differences.
+#[doc(alias = "torch.nn.functional.mse_loss")]
+#[track_caller]
+pub fn mse_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::mse_loss(input, target, None, None, "mean", None))
+}
+
+/// Mean of squared differences.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn mse_loss_with(input: &Tensor, target: &Tensor, o: MseLossOptions) -> Tensor {
+    expect(ops::mse_loss(input, target, o.size_average, o.reduce, &o.reduction, o.weight.as_ref()))
+}
+
+/// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
+#[doc(alias = "torch.nn.functional.multi_margin_loss")]
+#[track_caller]
+pub fn multi_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::multi_margin_loss(input, target, 1, 1.0, None, None, None, "mean"))
+}
+
+/// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn multi_margin_loss_with(input: &Tensor, target: &Tensor, o: MultiMarginLossOptions) -> Tensor {
+    expect(ops::multi_margin_loss(
+        input,
+        target,
+        o.p,
+        o.margin,
+        o.weight.as_ref(),
+        o.size_average,
+        o.reduce,
+        &o.reduction,
+    ))
+}
+
+/// Hinge loss over several target classes, up to the first -1.
+#[doc(alias = "torch.nn.functional.multilabel_margin_loss")]
+#[track_caller]
+pub fn multilabel_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::multilabel_margin_loss(input, target, None, None, "mean"))
+}
+
+/// Hinge loss over several target classes, up to the first -1.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn multilabel_margin_loss_with(
+    input: &Tensor,
+    target: &Tensor,
+    o: MultilabelMarginLossOptions,
+) -> Tensor {
+    expect(ops::multilabel_margin_loss(input, target, o.size_average, o.reduce, &o.reduction))
+}
+
+/// Binary cross-entropy of logits, averaged over classes.
+#[doc(alias = "torch.nn.functional.multilabel_soft_margin_loss")]
+#[track_caller]
+pub fn multilabel_soft_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::multilabel_soft_margin_loss(input, target, None, None, None, "mean"))
+}
+
+/// Binary cross-entropy of logits, averaged over classes.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn multilabel_soft_margin_loss_with(
+    input: &Tensor,
+    target: &Tensor,
+    o: MultilabelSoftMarginLossOptions,
+) -> Tensor {
+    expect(ops::multilabel_soft_margin_loss(
+        input,
+        target,
+        o.weight.as_ref(),
+        o.size_average,
+        o.reduce,
+        &o.reduction,
+    ))
+}
+
 /// Negative log likelihood of log-probabilities.
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`, target `[N]`, `[]` or `[N, *]` of class indices, weight `[C]`.
@@ -1281,6 +1839,36 @@ pub fn nll_loss_with(input: &Tensor, target: &Tensor, o: NllLossOptions) -> Tens
         o.reduce,
         &o.reduction,
     ))
+}
+
+/// Divides by the norm along `dim`.
+#[doc(alias = "torch.nn.functional.normalize")]
+#[track_caller]
+pub fn normalize(input: &Tensor, p: f64, dim: i64) -> Tensor {
+    expect(ops::normalize(input, p, dim, 1e-12))
+}
+
+/// Divides by the norm along `dim`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn normalize_with(input: &Tensor, o: NormalizeOptions) -> Tensor {
+    expect(ops::normalize(input, o.p, o.dim, o.eps))
+}
+
+/// One-hot vectors of class indices.
+#[doc(alias = "torch.nn.functional.one_hot")]
+#[track_caller]
+pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Tensor {
+    expect(ops::one_hot(tensor, num_classes))
+}
+
+/// One-hot vectors of class indices.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn one_hot_with(tensor: &Tensor, o: OneHotOptions) -> Tensor {
+    expect(ops::one_hot(tensor, o.num_classes))
 }
 
 /// Pads a tensor: `"constant"`, `"reflect"`, `"replicate"` or `"circular"`.
@@ -1318,6 +1906,73 @@ pub fn pad_with(input: &Tensor, pad: impl IntoDims, o: PadOptions) -> Tensor {
     expect(ops::pad(input, &pad.into_dims(), &o.mode, o.value))
 }
 
+/// Distances between the vectors of the last dimension.
+#[doc(alias = "torch.nn.functional.pairwise_distance")]
+#[track_caller]
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64) -> Tensor {
+    expect(ops::pairwise_distance(x1, x2, p, 1e-6, false))
+}
+
+/// Distances between the vectors of the last dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn pairwise_distance_with(x1: &Tensor, x2: &Tensor, o: PairwiseDistanceOptions) -> Tensor {
+    expect(ops::pairwise_distance(x1, x2, o.p, o.eps, o.keepdim))
+}
+
+/// Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
+#[doc(alias = "torch.nn.functional.pixel_shuffle")]
+#[track_caller]
+pub fn pixel_shuffle(input: &Tensor, upscale_factor: i64) -> Tensor {
+    expect(ops::pixel_shuffle(input, upscale_factor))
+}
+
+/// Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
+#[doc(alias = "torch.nn.functional.pixel_unshuffle")]
+#[track_caller]
+pub fn pixel_unshuffle(input: &Tensor, downscale_factor: i64) -> Tensor {
+    expect(ops::pixel_unshuffle(input, downscale_factor))
+}
+
+/// Negative log likelihood of a Poisson distribution.
+#[doc(alias = "torch.nn.functional.poisson_nll_loss")]
+#[track_caller]
+pub fn poisson_nll_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::poisson_nll_loss(input, target, true, false, None, 1e-8, None, "mean"))
+}
+
+/// Negative log likelihood of a Poisson distribution.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn poisson_nll_loss_with(input: &Tensor, target: &Tensor, o: PoissonNllLossOptions) -> Tensor {
+    expect(ops::poisson_nll_loss(
+        input,
+        target,
+        o.log_input,
+        o.full,
+        o.size_average,
+        o.eps,
+        o.reduce,
+        &o.reduction,
+    ))
+}
+
+/// The input, scaled by `weight` (one, or one per channel) below 0.
+#[doc(alias = "torch.nn.functional.prelu")]
+#[track_caller]
+pub fn prelu(input: &Tensor, weight: &Tensor) -> Tensor {
+    expect(ops::prelu(input, weight))
+}
+
+/// `max(0, x)`.
+#[doc(alias = "torch.nn.functional.relu")]
+#[track_caller]
+pub fn relu(input: &Tensor) -> Tensor {
+    expect(ops::relu(input, false))
+}
+
 /// `min(max(0, x), 6)`.
 #[doc(alias = "torch.nn.functional.relu6")]
 #[track_caller]
@@ -1331,6 +1986,21 @@ pub fn relu6(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn relu6_with(input: &Tensor, o: Relu6Options) -> Tensor {
     expect(ops::relu6(input, o.inplace))
+}
+
+/// `max(0, x)` in place.
+#[doc(alias = "torch.nn.functional.relu_")]
+#[track_caller]
+pub fn relu_(input: &Tensor) {
+    expect(ops::relu_(input));
+}
+
+/// `max(0, x)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn relu_with(input: &Tensor, o: ReluOptions) -> Tensor {
+    expect(ops::relu(input, o.inplace))
 }
 
 /// Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.
@@ -1352,11 +2022,66 @@ pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNorm
     expect(ops::rms_norm(input, &normalized_shape.into_dims(), o.weight.as_ref(), o.eps))
 }
 
+/// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+#[doc(alias = "torch.nn.functional.rrelu")]
+#[track_caller]
+pub fn rrelu(input: &Tensor) -> Tensor {
+    expect(ops::rrelu(input, 0.125, 0.3333333333333333, false, false))
+}
+
+/// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rrelu_with(input: &Tensor, o: RreluOptions) -> Tensor {
+    expect(ops::rrelu(input, o.lower, o.upper, o.training, o.inplace))
+}
+
+/// `softmax(query key^T scale + mask) value`.
+///
+/// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+#[doc(alias = "torch.nn.functional.scaled_dot_product_attention")]
+#[track_caller]
+pub fn scaled_dot_product_attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Tensor {
+    expect(ops::scaled_dot_product_attention(query, key, value, None, 0.0, false, None, false))
+}
+
+/// `softmax(query key^T scale + mask) value`.
+///
+/// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn scaled_dot_product_attention_with(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    o: ScaledDotProductAttentionOptions,
+) -> Tensor {
+    expect(ops::scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        o.attn_mask.as_ref(),
+        o.dropout_p,
+        o.is_causal,
+        o.scale,
+        o.enable_gqa,
+    ))
+}
+
 /// Self-normalising exponential linear unit.
 #[doc(alias = "torch.nn.functional.selu")]
 #[track_caller]
 pub fn selu(input: &Tensor) -> Tensor {
     expect(ops::selu(input, false))
+}
+
+/// Self-normalising exponential linear unit. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.selu_")]
+#[track_caller]
+pub fn selu_(input: &Tensor) {
+    expect(ops::selu_raw_(input));
 }
 
 /// Self-normalising exponential linear unit.
@@ -1365,6 +2090,13 @@ pub fn selu(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn selu_with(input: &Tensor, o: SeluOptions) -> Tensor {
     expect(ops::selu(input, o.inplace))
+}
+
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.nn.functional.sigmoid")]
+#[track_caller]
+pub fn sigmoid(input: &Tensor) -> Tensor {
+    expect(ops::sigmoid(input))
 }
 
 /// The input times its sigmoid (swish).
@@ -1380,6 +2112,51 @@ pub fn silu(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn silu_with(input: &Tensor, o: SiluOptions) -> Tensor {
     expect(ops::silu(input, o.inplace))
+}
+
+/// Squared differences below `beta`, absolute ones above, joined smoothly.
+#[doc(alias = "torch.nn.functional.smooth_l1_loss")]
+#[track_caller]
+pub fn smooth_l1_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::smooth_l1_loss(input, target, None, None, "mean", 1.0))
+}
+
+/// Squared differences below `beta`, absolute ones above, joined smoothly.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn smooth_l1_loss_with(input: &Tensor, target: &Tensor, o: SmoothL1LossOptions) -> Tensor {
+    expect(ops::smooth_l1_loss(input, target, o.size_average, o.reduce, &o.reduction, o.beta))
+}
+
+/// `log(1 + exp(-target * input))`.
+#[doc(alias = "torch.nn.functional.soft_margin_loss")]
+#[track_caller]
+pub fn soft_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::soft_margin_loss(input, target, None, None, "mean"))
+}
+
+/// `log(1 + exp(-target * input))`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn soft_margin_loss_with(input: &Tensor, target: &Tensor, o: SoftMarginLossOptions) -> Tensor {
+    expect(ops::soft_margin_loss(input, target, o.size_average, o.reduce, &o.reduction))
+}
+
+/// `softmax(-x)`.
+#[doc(alias = "torch.nn.functional.softmin")]
+#[track_caller]
+pub fn softmin(input: &Tensor, dim: i64) -> Tensor {
+    expect(ops::softmin(input, Some(dim), 3, None))
+}
+
+/// `softmax(-x)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
+    expect(ops::softmin(input, o.dim, o._stacklevel, o.dtype))
 }
 
 /// The input moved towards 0 by `lambd`.
@@ -1412,11 +2189,39 @@ pub fn softshrink_with(input: &Tensor, o: SoftshrinkOptions) -> Tensor {
     expect(ops::softshrink(input, o.lambd))
 }
 
+/// `x / (1 + |x|)`.
+#[doc(alias = "torch.nn.functional.softsign")]
+#[track_caller]
+pub fn softsign(input: &Tensor) -> Tensor {
+    expect(ops::softsign(input))
+}
+
+/// Hyperbolic tangent.
+#[doc(alias = "torch.nn.functional.tanh")]
+#[track_caller]
+pub fn tanh(input: &Tensor) -> Tensor {
+    expect(ops::tanh(input))
+}
+
+/// `x - tanh(x)`.
+#[doc(alias = "torch.nn.functional.tanhshrink")]
+#[track_caller]
+pub fn tanhshrink(input: &Tensor) -> Tensor {
+    expect(ops::tanhshrink(input))
+}
+
 /// The input where it is above `threshold`, `value` elsewhere.
 #[doc(alias = "torch.nn.functional.threshold")]
 #[track_caller]
 pub fn threshold(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Tensor {
     expect(ops::threshold(input, threshold.into(), value.into(), false))
+}
+
+/// The input where it is above `threshold`, `value` elsewhere. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.threshold_")]
+#[track_caller]
+pub fn threshold_(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into<Scalar>) {
+    expect(ops::threshold_raw_(input, threshold.into(), value.into()));
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.
@@ -1430,4 +2235,99 @@ pub fn threshold_with(
     o: ThresholdOptions,
 ) -> Tensor {
     expect(ops::threshold(input, threshold.into(), value.into(), o.inplace))
+}
+
+/// `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
+#[doc(alias = "torch.nn.functional.triplet_margin_loss")]
+#[track_caller]
+pub fn triplet_margin_loss(anchor: &Tensor, positive: &Tensor, negative: &Tensor) -> Tensor {
+    expect(ops::triplet_margin_loss(anchor, positive, negative, 1.0, 2.0, 1e-6, false, None, None, "mean"))
+}
+
+/// `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn triplet_margin_loss_with(
+    anchor: &Tensor,
+    positive: &Tensor,
+    negative: &Tensor,
+    o: TripletMarginLossOptions,
+) -> Tensor {
+    expect(ops::triplet_margin_loss(
+        anchor,
+        positive,
+        negative,
+        o.margin,
+        o.p,
+        o.eps,
+        o.swap,
+        o.size_average,
+        o.reduce,
+        &o.reduction,
+    ))
+}
+
+/// Extracts sliding blocks.
+///
+/// Input `[N, C, H, W]` or `[C, H, W]`; the result is `[N, C * kernel, blocks]`.
+#[doc(alias = "torch.nn.functional.unfold")]
+#[track_caller]
+pub fn unfold(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
+    expect(ops::unfold(input, &kernel_size.into_dims(), &[1, 1], &[0, 0], &[1, 1]))
+}
+
+/// Extracts sliding blocks.
+///
+/// Input `[N, C, H, W]` or `[C, H, W]`; the result is `[N, C * kernel, blocks]`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn unfold_with(input: &Tensor, kernel_size: impl IntoDims, o: UnfoldOptions) -> Tensor {
+    expect(ops::unfold(input, &kernel_size.into_dims(), &o.dilation, &o.padding, &o.stride))
+}
+
+/// `interpolate` under its old name.
+#[doc(alias = "torch.nn.functional.upsample")]
+#[track_caller]
+pub fn upsample(input: &Tensor) -> Tensor {
+    expect(ops::upsample(input, None, None, "nearest", None))
+}
+
+/// `interpolate` with the mode `bilinear` and aligned corners.
+#[doc(alias = "torch.nn.functional.upsample_bilinear")]
+#[track_caller]
+pub fn upsample_bilinear(input: &Tensor) -> Tensor {
+    expect(ops::upsample_bilinear(input, None, None))
+}
+
+/// `interpolate` with the mode `bilinear` and aligned corners.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn upsample_bilinear_with(input: &Tensor, o: UpsampleBilinearOptions) -> Tensor {
+    expect(ops::upsample_bilinear(input, o.size.as_deref(), o.scale_factor.as_deref()))
+}
+
+/// `interpolate` with the mode `nearest`.
+#[doc(alias = "torch.nn.functional.upsample_nearest")]
+#[track_caller]
+pub fn upsample_nearest(input: &Tensor) -> Tensor {
+    expect(ops::upsample_nearest(input, None, None))
+}
+
+/// `interpolate` with the mode `nearest`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn upsample_nearest_with(input: &Tensor, o: UpsampleNearestOptions) -> Tensor {
+    expect(ops::upsample_nearest(input, o.size.as_deref(), o.scale_factor.as_deref()))
+}
+
+/// `interpolate` under its old name.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn upsample_with(input: &Tensor, o: UpsampleOptions) -> Tensor {
+    expect(ops::upsample(input, o.size.as_deref(), o.scale_factor.as_deref(), &o.mode, o.align_corners))
 }

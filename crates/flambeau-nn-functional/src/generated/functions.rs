@@ -151,6 +151,28 @@ pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: Bilin
     expect(ops::bilinear(input1, input2, weight, o.bias.as_ref()))
 }
 
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+#[doc(alias = "torch.celu")]
+#[track_caller]
+pub fn celu_raw(input: &Tensor, alpha: impl Into<Scalar>) -> Tensor {
+    expect(ops::celu_raw(input, alpha.into()))
+}
+
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn celu_raw_with(input: &Tensor, o: CeluRawOptions) -> Tensor {
+    expect(ops::celu_raw(input, o.alpha))
+}
+
+/// Interleaves the channels of `groups` groups.
+#[doc(alias = "torch.channel_shuffle")]
+#[track_caller]
+pub fn channel_shuffle(input: &Tensor, groups: i64) -> Tensor {
+    expect(ops::channel_shuffle(input, groups))
+}
+
 /// Pads with one value; negative padding crops.
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards.
@@ -472,6 +494,21 @@ pub fn convolution(
     ))
 }
 
+/// Cosine of the angle between vectors along `dim`.
+#[doc(alias = "torch.cosine_similarity")]
+#[track_caller]
+pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64) -> Tensor {
+    expect(ops::cosine_similarity(x1, x2, dim, 1e-8))
+}
+
+/// Cosine of the angle between vectors along `dim`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptions) -> Tensor {
+    expect(ops::cosine_similarity(x1, x2, o.dim, o.eps))
+}
+
 /// `dropout` with all arguments required.
 #[doc(alias = "torch.dropout")]
 #[track_caller]
@@ -773,6 +810,42 @@ pub fn max_pool3d_with_indices_with(
     ))
 }
 
+/// Distances between the vectors of the last dimension.
+#[doc(alias = "torch.pairwise_distance")]
+#[track_caller]
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64) -> Tensor {
+    expect(ops::pairwise_distance(x1, x2, p, 1e-6, false))
+}
+
+/// Distances between the vectors of the last dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn pairwise_distance_with(x1: &Tensor, x2: &Tensor, o: PairwiseDistanceOptions) -> Tensor {
+    expect(ops::pairwise_distance(x1, x2, o.p, o.eps, o.keepdim))
+}
+
+/// Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
+#[doc(alias = "torch.pixel_shuffle")]
+#[track_caller]
+pub fn pixel_shuffle(input: &Tensor, upscale_factor: i64) -> Tensor {
+    expect(ops::pixel_shuffle(input, upscale_factor))
+}
+
+/// Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
+#[doc(alias = "torch.pixel_unshuffle")]
+#[track_caller]
+pub fn pixel_unshuffle(input: &Tensor, downscale_factor: i64) -> Tensor {
+    expect(ops::pixel_unshuffle(input, downscale_factor))
+}
+
+/// The input, scaled by `weight` (one, or one per channel) below 0.
+#[doc(alias = "torch.prelu")]
+#[track_caller]
+pub fn prelu(input: &Tensor, weight: &Tensor) -> Tensor {
+    expect(ops::prelu(input, weight))
+}
+
 /// Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.
 ///
 /// `eps` is the dtype's machine epsilon if it is not given.
@@ -790,6 +863,13 @@ pub fn rms_norm(input: &Tensor, normalized_shape: impl IntoDims, weight: Option<
 #[track_caller]
 pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNormOptions) -> Tensor {
     expect(ops::rms_norm(input, &normalized_shape.into_dims(), o.weight.as_ref(), o.eps))
+}
+
+/// Self-normalising exponential linear unit.
+#[doc(alias = "torch.selu")]
+#[track_caller]
+pub fn selu_raw(input: &Tensor) -> Tensor {
+    expect(ops::selu_raw(input))
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.

@@ -17,6 +17,11 @@ pub trait TensorNnFunctionalExt {
     /// With all keyword arguments.
     #[track_caller]
     fn hardshrink_with(&self, o: HardshrinkOptions) -> Tensor;
+
+    /// The input, scaled by `weight` (one, or one per channel) below 0.
+    #[doc(alias = "torch.Tensor.prelu")]
+    #[track_caller]
+    fn prelu(&self, weight: &Tensor) -> Tensor;
 }
 
 impl TensorNnFunctionalExt for Tensor {
@@ -28,5 +33,10 @@ impl TensorNnFunctionalExt for Tensor {
     #[track_caller]
     fn hardshrink_with(&self, o: HardshrinkOptions) -> Tensor {
         expect(ops::hardshrink(self, o.lambd))
+    }
+
+    #[track_caller]
+    fn prelu(&self, weight: &Tensor) -> Tensor {
+        expect(ops::prelu(self, weight))
     }
 }

@@ -4,9 +4,11 @@
 
 pub mod activation;
 pub mod activation_grad;
+pub mod attention;
 pub mod conv;
 pub mod conv_grad;
 pub mod dropout;
+pub mod elementwise_loss;
 pub mod embedding;
 pub mod embedding_grad;
 pub mod functional;
@@ -25,6 +27,8 @@ pub mod padding_grad;
 pub mod pool;
 pub mod pool_grad;
 pub mod results;
+pub mod vision;
+pub mod vision_grad;
 
 /// What generated files use.
 #[allow(unused_imports)]
@@ -58,6 +62,11 @@ const fn kw(name: &'static str, ty: Ty, default: D) -> Arg {
 }
 const fn mu(mut a: Arg) -> Arg {
     a.mutated = true;
+    a
+}
+#[allow(dead_code)]
+const fn nu(mut a: Arg) -> Arg {
+    a.number = true;
     a
 }
 
@@ -130,6 +139,24 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::HARDSIGMOID,
     &activation::HARDSWISH,
     &activation::THRESHOLD,
+    &activation::CELU_RAW,
+    &activation::CELU_RAW_,
+    &activation::SELU_RAW,
+    &activation::SELU_RAW_,
+    &activation::RELU,
+    &activation::RELU_,
+    &activation::PRELU,
+    &activation::RRELU,
+    &activation::GLU,
+    &activation::SOFTSIGN,
+    &activation::TANHSHRINK,
+    &activation::SOFTMIN,
+    &activation::SOFTMAX,
+    &activation::LOG_SOFTMAX,
+    &activation::SIGMOID,
+    &activation::TANH,
+    &activation::GUMBEL_SOFTMAX,
+    &attention::SCALED_DOT_PRODUCT_ATTENTION,
     &conv::CONVOLUTION,
     &conv::CONVOLUTION_INPUT_GRAD,
     &conv::CONVOLUTION_WEIGHT_GRAD,
@@ -158,10 +185,32 @@ pub static OPS: &[&dyn AnyOp] = &[
     &dropout::FEATURE_ALPHA_DROPOUT_TRAIN_,
     &dropout::FEATURE_DROPOUT,
     &dropout::FEATURE_DROPOUT_,
+    &elementwise_loss::MSE_LOSS,
+    &elementwise_loss::L1_LOSS,
+    &elementwise_loss::SMOOTH_L1_LOSS,
+    &elementwise_loss::HUBER_LOSS,
+    &elementwise_loss::BINARY_CROSS_ENTROPY,
+    &elementwise_loss::BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    &elementwise_loss::KL_DIV,
+    &elementwise_loss::HINGE_EMBEDDING_LOSS,
+    &elementwise_loss::MARGIN_RANKING_LOSS,
+    &elementwise_loss::SOFT_MARGIN_LOSS,
+    &elementwise_loss::MULTILABEL_SOFT_MARGIN_LOSS,
+    &elementwise_loss::MULTI_MARGIN_LOSS,
+    &elementwise_loss::MULTILABEL_MARGIN_LOSS,
+    &elementwise_loss::TRIPLET_MARGIN_LOSS,
+    &elementwise_loss::COSINE_EMBEDDING_LOSS,
+    &elementwise_loss::GAUSSIAN_NLL_LOSS,
+    &elementwise_loss::POISSON_NLL_LOSS,
+    &elementwise_loss::COSINE_SIMILARITY,
+    &elementwise_loss::PAIRWISE_DISTANCE,
+    &elementwise_loss::NORMALIZE,
+    &elementwise_loss::ONE_HOT,
     &embedding::EMBEDDING_LOOKUP,
     &embedding::EMBEDDING_DENSE_BACKWARD,
     &embedding::EMBEDDING,
     &embedding::EMBEDDING_RENORM_,
+    &embedding::EMBEDDING_BAG,
     &linear::LINEAR,
     &linear::BILINEAR,
     &loss::FUSED_NLL_LOSS,
@@ -185,6 +234,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &norm::NATIVE_GROUP_NORM,
     &norm::NATIVE_GROUP_NORM_BACKWARD,
     &norm::GROUP_NORM,
+    &norm::LOCAL_RESPONSE_NORM,
     &padding::CONSTANT_PAD_ND,
     &padding::PAD_GATHER,
     &padding::PAD_SCATTER,
@@ -220,6 +270,25 @@ pub static OPS: &[&dyn AnyOp] = &[
     &pool::ADAPTIVE_MAX_POOL3D,
     &pool::ADAPTIVE_MAX_POOL3D_WITH_INDICES,
     &pool::MAX_UNPOOL3D,
+    &pool::LP_POOL1D,
+    &pool::LP_POOL2D,
+    &pool::LP_POOL3D,
+    &vision::RESAMPLE,
+    &vision::RESAMPLE_BACKWARD,
+    &vision::IM2COL,
+    &vision::COL2IM,
+    &vision::UNFOLD,
+    &vision::FOLD,
+    &vision::INTERPOLATE,
+    &vision::INTERPOLATE_BY,
+    &vision::UPSAMPLE,
+    &vision::UPSAMPLE_NEAREST,
+    &vision::UPSAMPLE_BILINEAR,
+    &vision::GRID_SAMPLE,
+    &vision::AFFINE_GRID,
+    &vision::PIXEL_SHUFFLE,
+    &vision::PIXEL_UNSHUFFLE,
+    &vision::CHANNEL_SHUFFLE,
 ];
 
 /// The crate's entry in the registry.
@@ -234,6 +303,7 @@ fn fill() {
     norm_grad::fill();
     padding_grad::fill();
     pool_grad::fill();
+    vision_grad::fill();
 }
 /// Pins a formula's type.
 #[allow(dead_code)]

@@ -3,7 +3,7 @@
 //! Operators of the family `norm`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::norm as f;
 
@@ -1048,6 +1048,42 @@ fn group_norm_adaptor(
             eps.into_value(),
             cudnn_enabled.into_value(),
         ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LOCAL_RESPONSE_NORM`].
+pub type LocalResponseNormFn = fn(&Tensor, i64, f64, f64, f64) -> Result<Tensor>;
+/// `local_response_norm`: Divides by a power of the mean square over neighbouring channels.
+pub static LOCAL_RESPONSE_NORM: Op<LocalResponseNormFn> =
+    Op::composite(&LOCAL_RESPONSE_NORM_INFO, f::local_response_norm, local_response_norm_adaptor);
+static LOCAL_RESPONSE_NORM_INFO: OpInfo = OpInfo {
+    name: "local_response_norm",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("size", Ty::Int, D::Required),
+            a("alpha", Ty::Float, D::Float(0.0001)),
+            a("beta", Ty::Float, D::Float(0.75)),
+            a("k", Ty::Float, D::Float(1.0)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.local_response_norm"],
+    composite: true,
+    boxed: local_response_norm_boxed,
+    doc: "Divides by a power of the mean square over neighbouring channels.",
+    grad: Differentiability::Composite,
+};
+fn local_response_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::local_response_norm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values())
+}
+fn local_response_norm_adaptor(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
+    call_fallback(
+        &LOCAL_RESPONSE_NORM_INFO,
+        vec![input.into_value(), size.into_value(), alpha.into_value(), beta.into_value(), k.into_value()],
     )
     .and_then(Results::from_values)
 }

@@ -3,7 +3,10 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{activation, conv, dropout, embedding, linear, loss, norm, padding, pool, prelude::*};
+use super::{
+    activation, attention, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding, pool,
+    prelude::*, vision,
+};
 
 /// The input, scaled by the slope below 0.
 ///
@@ -15,6 +18,7 @@ pub fn leaky_relu_raw(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> 
 /// The input, scaled by the slope below 0. In place: the first tensor takes the result.
 ///
 /// Documented defaults: `negative_slope` 0.01.
+#[doc(alias = "torch.nn.functional.leaky_relu_")]
 pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
     (activation::LEAKY_RELU_RAW_.get(self_.key_set())?)(self_, negative_slope)
 }
@@ -36,6 +40,7 @@ pub fn elu_raw(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar
 /// Exponential linear unit with its scales. In place: the first tensor takes the result.
 ///
 /// Documented defaults: `alpha` 1, `scale` 1, `input_scale` 1.
+#[doc(alias = "torch.nn.functional.elu_")]
 pub fn elu_raw_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
     (activation::ELU_RAW_.get(self_.key_set())?)(self_, alpha, scale, input_scale)
 }
@@ -113,6 +118,7 @@ pub fn hardtanh_raw(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<
 /// The input within bounds. In place: the first tensor takes the result.
 ///
 /// Documented defaults: `min_val` -1, `max_val` 1.
+#[doc(alias = "torch.nn.functional.hardtanh_")]
 pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     (activation::HARDTANH_RAW_.get(self_.key_set())?)(self_, min_val, max_val)
 }
@@ -196,6 +202,7 @@ pub fn threshold_raw(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.threshold_")]
 pub fn threshold_raw_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
     (activation::THRESHOLD_RAW_.get(self_.key_set())?)(self_, threshold, value)
 }
@@ -402,6 +409,155 @@ pub fn hardswish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 #[doc(alias = "torch.nn.functional.threshold")]
 pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
     (activation::THRESHOLD.get(input.key_set())?)(input, threshold, value, inplace)
+}
+
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+///
+/// Documented defaults: `alpha` 1.0.
+#[doc(alias = "torch.celu")]
+pub fn celu_raw(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    (activation::CELU_RAW.get(self_.key_set())?)(self_, alpha)
+}
+
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
+///
+/// Documented defaults: `alpha` 1.0.
+#[doc(alias = "torch.nn.functional.celu_")]
+pub fn celu_raw_(self_: &Tensor, alpha: Scalar) -> Result<()> {
+    (activation::CELU_RAW_.get(self_.key_set())?)(self_, alpha)
+}
+
+/// Self-normalising exponential linear unit.
+#[doc(alias = "torch.selu")]
+pub fn selu_raw(self_: &Tensor) -> Result<Tensor> {
+    (activation::SELU_RAW.get(self_.key_set())?)(self_)
+}
+
+/// Self-normalising exponential linear unit. In place: the first tensor takes the result.
+#[doc(alias = "torch.nn.functional.selu_")]
+pub fn selu_raw_(self_: &Tensor) -> Result<()> {
+    (activation::SELU_RAW_.get(self_.key_set())?)(self_)
+}
+
+/// `max(0, x)`.
+///
+/// Documented defaults: `inplace` false.
+#[doc(alias = "torch.nn.functional.relu")]
+pub fn relu(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    (activation::RELU.get(input.key_set())?)(input, inplace)
+}
+
+/// `max(0, x)` in place.
+#[doc(alias = "torch.nn.functional.relu_")]
+pub fn relu_(input: &Tensor) -> Result<()> {
+    (activation::RELU_.get(input.key_set())?)(input)
+}
+
+/// The input, scaled by `weight` (one, or one per channel) below 0.
+#[doc(alias = "torch.prelu")]
+#[doc(alias = "torch.nn.functional.prelu")]
+#[doc(alias = "torch.Tensor.prelu")]
+pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    (activation::PRELU.get(self_.key_set() | weight.key_set())?)(self_, weight)
+}
+
+/// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+///
+/// Documented defaults: `lower` 0.125, `upper` 0.3333333333333333, `training` false, `inplace` false.
+#[doc(alias = "torch.nn.functional.rrelu")]
+pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    (activation::RRELU.get(input.key_set())?)(input, lower, upper, training, inplace)
+}
+
+/// The first half of a dimension times the sigmoid of the second.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.nn.functional.glu")]
+pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
+    (activation::GLU.get(input.key_set())?)(input, dim)
+}
+
+/// `x / (1 + |x|)`.
+#[doc(alias = "torch.nn.functional.softsign")]
+pub fn softsign(input: &Tensor) -> Result<Tensor> {
+    (activation::SOFTSIGN.get(input.key_set())?)(input)
+}
+
+/// `x - tanh(x)`.
+#[doc(alias = "torch.nn.functional.tanhshrink")]
+pub fn tanhshrink(input: &Tensor) -> Result<Tensor> {
+    (activation::TANHSHRINK.get(input.key_set())?)(input)
+}
+
+/// `softmax(-x)`.
+///
+/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+#[doc(alias = "torch.nn.functional.softmin")]
+pub fn softmin(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (activation::SOFTMIN.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+}
+
+/// `exp(x) / sum(exp(x))` along `dim`.
+///
+/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+#[doc(alias = "torch.nn.functional.softmax")]
+pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (activation::SOFTMAX.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+}
+
+/// The logarithm of `softmax`.
+///
+/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+#[doc(alias = "torch.nn.functional.log_softmax")]
+pub fn log_softmax(
+    input: &Tensor,
+    dim: Option<i64>,
+    _stacklevel: i64,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (activation::LOG_SOFTMAX.get(input.key_set())?)(input, dim, _stacklevel, dtype)
+}
+
+/// `1 / (1 + exp(-x))`.
+#[doc(alias = "torch.nn.functional.sigmoid")]
+pub fn sigmoid(input: &Tensor) -> Result<Tensor> {
+    (activation::SIGMOID.get(input.key_set())?)(input)
+}
+
+/// Hyperbolic tangent.
+#[doc(alias = "torch.nn.functional.tanh")]
+pub fn tanh(input: &Tensor) -> Result<Tensor> {
+    (activation::TANH.get(input.key_set())?)(input)
+}
+
+/// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+///
+/// Documented defaults: `tau` 1.0, `hard` false, `eps` 1e-10, `dim` -1.
+#[doc(alias = "torch.nn.functional.gumbel_softmax")]
+pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
+    (activation::GUMBEL_SOFTMAX.get(logits.key_set())?)(logits, tau, hard, eps, dim)
+}
+
+/// `softmax(query key^T scale + mask) value`.
+///
+/// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+///
+/// Documented defaults: `attn_mask` None, `dropout_p` 0.0, `is_causal` false, `scale` None, `enable_gqa` false.
+#[doc(alias = "torch.nn.functional.scaled_dot_product_attention")]
+pub fn scaled_dot_product_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<Tensor> {
+    (attention::SCALED_DOT_PRODUCT_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+    )
 }
 
 /// Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
@@ -835,6 +991,423 @@ pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     (dropout::FEATURE_DROPOUT_.get(input.key_set())?)(input, p, train)
 }
 
+/// Mean of squared differences.
+///
+/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean", `weight` None.
+#[doc(alias = "torch.nn.functional.mse_loss")]
+pub fn mse_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    (elementwise_loss::MSE_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+        weight,
+    )
+}
+
+/// Mean of absolute differences.
+///
+/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean", `weight` None.
+#[doc(alias = "torch.nn.functional.l1_loss")]
+pub fn l1_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    (elementwise_loss::L1_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+        weight,
+    )
+}
+
+/// Squared differences below `beta`, absolute ones above, joined smoothly.
+///
+/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean", `beta` 1.0.
+#[doc(alias = "torch.nn.functional.smooth_l1_loss")]
+pub fn smooth_l1_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    beta: f64,
+) -> Result<Tensor> {
+    (elementwise_loss::SMOOTH_L1_LOSS.get(input.key_set() | target.key_set())?)(
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+        beta,
+    )
+}
+
+/// Squared differences below `delta`, absolute ones scaled by `delta` above.
+///
+/// Documented defaults: `reduction` "mean", `delta` 1.0, `weight` None.
+#[doc(alias = "torch.nn.functional.huber_loss")]
+pub fn huber_loss(
+    input: &Tensor,
+    target: &Tensor,
+    reduction: &str,
+    delta: f64,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    (elementwise_loss::HUBER_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
+        input, target, reduction, delta, weight,
+    )
+}
+
+/// Binary cross-entropy of probabilities.
+///
+/// Documented defaults: `weight` None, `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.binary_cross_entropy")]
+pub fn binary_cross_entropy(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::BINARY_CROSS_ENTROPY.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
+        input,
+        target,
+        weight,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// Binary cross-entropy of logits.
+///
+/// Documented defaults: `weight` None, `size_average` None, `reduce` None, `reduction` "mean", `pos_weight` None.
+#[doc(alias = "torch.nn.functional.binary_cross_entropy_with_logits")]
+pub fn binary_cross_entropy_with_logits(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    pos_weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    (elementwise_loss::BINARY_CROSS_ENTROPY_WITH_LOGITS
+        .get(input.key_set() | target.key_set() | opt_keys(weight) | opt_keys(pos_weight))?)(
+        input,
+        target,
+        weight,
+        size_average,
+        reduce,
+        reduction,
+        pos_weight,
+    )
+}
+
+/// Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
+///
+/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean", `log_target` false.
+#[doc(alias = "torch.nn.functional.kl_div")]
+pub fn kl_div(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    log_target: bool,
+) -> Result<Tensor> {
+    (elementwise_loss::KL_DIV.get(input.key_set() | target.key_set())?)(
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+        log_target,
+    )
+}
+
+/// Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
+///
+/// Documented defaults: `margin` 1.0, `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.hinge_embedding_loss")]
+pub fn hinge_embedding_loss(
+    input: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::HINGE_EMBEDDING_LOSS.get(input.key_set() | target.key_set())?)(
+        input,
+        target,
+        margin,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// `max(0, -target * (input1 - input2) + margin)`.
+///
+/// Documented defaults: `margin` 0.0, `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.margin_ranking_loss")]
+pub fn margin_ranking_loss(
+    input1: &Tensor,
+    input2: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::MARGIN_RANKING_LOSS.get(input1.key_set() | input2.key_set() | target.key_set())?)(
+        input1,
+        input2,
+        target,
+        margin,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// `log(1 + exp(-target * input))`.
+///
+/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.soft_margin_loss")]
+pub fn soft_margin_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::SOFT_MARGIN_LOSS.get(input.key_set() | target.key_set())?)(
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// Binary cross-entropy of logits, averaged over classes.
+///
+/// Documented defaults: `weight` None, `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.multilabel_soft_margin_loss")]
+pub fn multilabel_soft_margin_loss(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::MULTILABEL_SOFT_MARGIN_LOSS
+        .get(input.key_set() | target.key_set() | opt_keys(weight))?)(
+        input,
+        target,
+        weight,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
+///
+/// Documented defaults: `p` 1, `margin` 1.0, `weight` None, `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.multi_margin_loss")]
+pub fn multi_margin_loss(
+    input: &Tensor,
+    target: &Tensor,
+    p: i64,
+    margin: f64,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::MULTI_MARGIN_LOSS.get(input.key_set() | target.key_set() | opt_keys(weight))?)(
+        input,
+        target,
+        p,
+        margin,
+        weight,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// Hinge loss over several target classes, up to the first -1.
+///
+/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.multilabel_margin_loss")]
+pub fn multilabel_margin_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::MULTILABEL_MARGIN_LOSS.get(input.key_set() | target.key_set())?)(
+        input,
+        target,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
+///
+/// Documented defaults: `margin` 1.0, `p` 2.0, `eps` 1e-6, `swap` false, `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.triplet_margin_loss")]
+pub fn triplet_margin_loss(
+    anchor: &Tensor,
+    positive: &Tensor,
+    negative: &Tensor,
+    margin: f64,
+    p: f64,
+    eps: f64,
+    swap: bool,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::TRIPLET_MARGIN_LOSS.get(anchor.key_set() | positive.key_set() | negative.key_set())?)(
+        anchor,
+        positive,
+        negative,
+        margin,
+        p,
+        eps,
+        swap,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
+///
+/// Documented defaults: `margin` 0.0, `size_average` None, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.cosine_embedding_loss")]
+pub fn cosine_embedding_loss(
+    input1: &Tensor,
+    input2: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::COSINE_EMBEDDING_LOSS.get(input1.key_set() | input2.key_set() | target.key_set())?)(
+        input1,
+        input2,
+        target,
+        margin,
+        size_average,
+        reduce,
+        reduction,
+    )
+}
+
+/// Negative log likelihood of a normal distribution.
+///
+/// Documented defaults: `full` false, `eps` 1e-6, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
+pub fn gaussian_nll_loss(
+    input: &Tensor,
+    target: &Tensor,
+    var: &Tensor,
+    full: bool,
+    eps: f64,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::GAUSSIAN_NLL_LOSS.get(input.key_set() | target.key_set() | var.key_set())?)(
+        input, target, var, full, eps, reduction,
+    )
+}
+
+/// Negative log likelihood of a Poisson distribution.
+///
+/// Documented defaults: `log_input` true, `full` false, `size_average` None, `eps` 1e-8, `reduce` None, `reduction` "mean".
+#[doc(alias = "torch.nn.functional.poisson_nll_loss")]
+pub fn poisson_nll_loss(
+    input: &Tensor,
+    target: &Tensor,
+    log_input: bool,
+    full: bool,
+    size_average: Option<bool>,
+    eps: f64,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::POISSON_NLL_LOSS.get(input.key_set() | target.key_set())?)(
+        input,
+        target,
+        log_input,
+        full,
+        size_average,
+        eps,
+        reduce,
+        reduction,
+    )
+}
+
+/// Cosine of the angle between vectors along `dim`.
+///
+/// Documented defaults: `dim` 1, `eps` 1e-8.
+#[doc(alias = "torch.cosine_similarity")]
+#[doc(alias = "torch.nn.functional.cosine_similarity")]
+pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
+    (elementwise_loss::COSINE_SIMILARITY.get(x1.key_set() | x2.key_set())?)(x1, x2, dim, eps)
+}
+
+/// Distances between the vectors of the last dimension.
+///
+/// Documented defaults: `p` 2.0, `eps` 1e-6, `keepdim` false.
+#[doc(alias = "torch.pairwise_distance")]
+#[doc(alias = "torch.nn.functional.pairwise_distance")]
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
+    (elementwise_loss::PAIRWISE_DISTANCE.get(x1.key_set() | x2.key_set())?)(x1, x2, p, eps, keepdim)
+}
+
+/// Divides by the norm along `dim`.
+///
+/// Documented defaults: `p` 2.0, `dim` 1, `eps` 1e-12.
+#[doc(alias = "torch.nn.functional.normalize")]
+pub fn normalize(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
+    (elementwise_loss::NORMALIZE.get(input.key_set())?)(input, p, dim, eps)
+}
+
+/// One-hot vectors of class indices.
+///
+/// Documented defaults: `num_classes` -1.
+#[doc(alias = "torch.nn.functional.one_hot")]
+pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
+    (elementwise_loss::ONE_HOT.get(tensor.key_set())?)(tensor, num_classes)
+}
+
 /// Rows of `weight` by their indices.
 ///
 /// Documented defaults: `padding_idx` -1, `scale_grad_by_freq` false, `sparse` false.
@@ -903,6 +1476,41 @@ pub fn embedding(
 pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) -> Result<()> {
     (embedding::EMBEDDING_RENORM_.get(self_.key_set() | indices.key_set())?)(
         self_, indices, max_norm, norm_type,
+    )
+}
+
+/// Sums, means or maxima of bags of embeddings.
+///
+/// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+///
+/// Documented defaults: `offsets` None, `max_norm` None, `norm_type` 2.0, `scale_grad_by_freq` false, `mode` "mean", `sparse` false, `per_sample_weights` None, `include_last_offset` false, `padding_idx` None.
+#[doc(alias = "torch.nn.functional.embedding_bag")]
+pub fn embedding_bag(
+    input: &Tensor,
+    weight: &Tensor,
+    offsets: Option<&Tensor>,
+    max_norm: Option<f64>,
+    norm_type: f64,
+    scale_grad_by_freq: bool,
+    mode: &str,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: Option<i64>,
+) -> Result<Tensor> {
+    (embedding::EMBEDDING_BAG
+        .get(input.key_set() | weight.key_set() | opt_keys(offsets) | opt_keys(per_sample_weights))?)(
+        input,
+        weight,
+        offsets,
+        max_norm,
+        norm_type,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
     )
 }
 
@@ -1362,6 +1970,14 @@ pub fn group_norm(
         eps,
         cudnn_enabled,
     )
+}
+
+/// Divides by a power of the mean square over neighbouring channels.
+///
+/// Documented defaults: `alpha` 0.0001, `beta` 0.75, `k` 1.0.
+#[doc(alias = "torch.nn.functional.local_response_norm")]
+pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
+    (norm::LOCAL_RESPONSE_NORM.get(input.key_set())?)(input, size, alpha, beta, k)
 }
 
 /// Pads with one value; negative padding crops.
@@ -1867,4 +2483,273 @@ pub fn max_unpool3d(
         padding,
         output_size,
     )
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// Documented defaults: `stride` None, `ceil_mode` false.
+#[doc(alias = "torch.nn.functional.lp_pool1d")]
+pub fn lp_pool1d(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    (pool::LP_POOL1D.get(input.key_set())?)(input, norm_type, kernel_size, stride, ceil_mode)
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// Documented defaults: `stride` None, `ceil_mode` false.
+#[doc(alias = "torch.nn.functional.lp_pool2d")]
+pub fn lp_pool2d(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    (pool::LP_POOL2D.get(input.key_set())?)(input, norm_type, kernel_size, stride, ceil_mode)
+}
+
+/// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// Documented defaults: `stride` None, `ceil_mode` false.
+#[doc(alias = "torch.nn.functional.lp_pool3d")]
+pub fn lp_pool3d(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    (pool::LP_POOL3D.get(input.key_set())?)(input, norm_type, kernel_size, stride, ceil_mode)
+}
+
+/// Resamples one dimension: every result is a weighted sum of a few elements.
+pub fn resample(
+    self_: &Tensor,
+    dim: i64,
+    size: i64,
+    mode: &str,
+    align_corners: bool,
+    antialias: bool,
+    scale: Option<f64>,
+) -> Result<Tensor> {
+    (vision::RESAMPLE.get(self_.key_set())?)(self_, dim, size, mode, align_corners, antialias, scale)
+}
+
+/// The gradient of resampling one dimension.
+pub fn resample_backward(
+    grad_output: &Tensor,
+    dim: i64,
+    size: i64,
+    mode: &str,
+    align_corners: bool,
+    antialias: bool,
+    scale: Option<f64>,
+) -> Result<Tensor> {
+    (vision::RESAMPLE_BACKWARD.get(grad_output.key_set())?)(
+        grad_output,
+        dim,
+        size,
+        mode,
+        align_corners,
+        antialias,
+        scale,
+    )
+}
+
+/// Sliding blocks of a batch of images as columns.
+pub fn im2col(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    (vision::IM2COL.get(self_.key_set())?)(self_, kernel_size, dilation, padding, stride)
+}
+
+/// Sums columns back into a batch of images.
+pub fn col2im(
+    self_: &Tensor,
+    output_size: &[i64],
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    (vision::COL2IM.get(self_.key_set())?)(self_, output_size, kernel_size, dilation, padding, stride)
+}
+
+/// Extracts sliding blocks.
+///
+/// Input `[N, C, H, W]` or `[C, H, W]`; the result is `[N, C * kernel, blocks]`.
+///
+/// Documented defaults: `dilation` [1, 1], `padding` [0, 0], `stride` [1, 1].
+#[doc(alias = "torch.nn.functional.unfold")]
+pub fn unfold(
+    input: &Tensor,
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    (vision::UNFOLD.get(input.key_set())?)(input, kernel_size, dilation, padding, stride)
+}
+
+/// Sums sliding blocks back into images of `output_size`.
+///
+/// Documented defaults: `dilation` [1, 1], `padding` [0, 0], `stride` [1, 1].
+#[doc(alias = "torch.nn.functional.fold")]
+pub fn fold(
+    input: &Tensor,
+    output_size: &[i64],
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    (vision::FOLD.get(input.key_set())?)(input, output_size, kernel_size, dilation, padding, stride)
+}
+
+/// Resamples the spatial dimensions to `size`, or by `scale_factor`.
+///
+/// Input `[N, C, *]`; modes `nearest`, `nearest-exact`, `linear`, `bilinear`, `bicubic`, `trilinear`, `area`.
+///
+/// Documented defaults: `size` None, `scale_factor` None, `mode` "nearest", `align_corners` None, `recompute_scale_factor` None, `antialias` false.
+#[doc(alias = "torch.nn.functional.interpolate")]
+pub fn interpolate(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<&[f64]>,
+    mode: &str,
+    align_corners: Option<bool>,
+    recompute_scale_factor: Option<bool>,
+    antialias: bool,
+) -> Result<Tensor> {
+    (vision::INTERPOLATE.get(input.key_set())?)(
+        input,
+        size,
+        scale_factor,
+        mode,
+        align_corners,
+        recompute_scale_factor,
+        antialias,
+    )
+}
+
+/// `interpolate` with one factor for all dimensions.
+///
+/// Documented defaults: `size` None, `scale_factor` None, `mode` "nearest", `align_corners` None, `recompute_scale_factor` None, `antialias` false.
+#[doc(alias = "torch.nn.functional.interpolate")]
+pub fn interpolate_by(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<f64>,
+    mode: &str,
+    align_corners: Option<bool>,
+    recompute_scale_factor: Option<bool>,
+    antialias: bool,
+) -> Result<Tensor> {
+    (vision::INTERPOLATE_BY.get(input.key_set())?)(
+        input,
+        size,
+        scale_factor,
+        mode,
+        align_corners,
+        recompute_scale_factor,
+        antialias,
+    )
+}
+
+/// `interpolate` under its old name.
+///
+/// Documented defaults: `size` None, `scale_factor` None, `mode` "nearest", `align_corners` None.
+#[doc(alias = "torch.nn.functional.upsample")]
+pub fn upsample(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<&[f64]>,
+    mode: &str,
+    align_corners: Option<bool>,
+) -> Result<Tensor> {
+    (vision::UPSAMPLE.get(input.key_set())?)(input, size, scale_factor, mode, align_corners)
+}
+
+/// `interpolate` with the mode `nearest`.
+///
+/// Documented defaults: `size` None, `scale_factor` None.
+#[doc(alias = "torch.nn.functional.upsample_nearest")]
+pub fn upsample_nearest(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<&[f64]>,
+) -> Result<Tensor> {
+    (vision::UPSAMPLE_NEAREST.get(input.key_set())?)(input, size, scale_factor)
+}
+
+/// `interpolate` with the mode `bilinear` and aligned corners.
+///
+/// Documented defaults: `size` None, `scale_factor` None.
+#[doc(alias = "torch.nn.functional.upsample_bilinear")]
+pub fn upsample_bilinear(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<&[f64]>,
+) -> Result<Tensor> {
+    (vision::UPSAMPLE_BILINEAR.get(input.key_set())?)(input, size, scale_factor)
+}
+
+/// Samples the input at the positions of a grid, in coordinates from -1 to 1.
+///
+/// Input `[N, C, H, W]` and grid `[N, H', W', 2]`, or with a depth each; modes `bilinear`, `nearest`, `bicubic`; `padding_mode` `zeros`, `border`, `reflection`.
+///
+/// Documented defaults: `mode` "bilinear", `padding_mode` "zeros", `align_corners` None.
+#[doc(alias = "torch.nn.functional.grid_sample")]
+pub fn grid_sample(
+    input: &Tensor,
+    grid: &Tensor,
+    mode: &str,
+    padding_mode: &str,
+    align_corners: Option<bool>,
+) -> Result<Tensor> {
+    (vision::GRID_SAMPLE.get(input.key_set() | grid.key_set())?)(
+        input,
+        grid,
+        mode,
+        padding_mode,
+        align_corners,
+    )
+}
+
+/// The sampling grid of a batch of affine maps, for `grid_sample`.
+///
+/// Documented defaults: `align_corners` None.
+#[doc(alias = "torch.nn.functional.affine_grid")]
+pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
+    (vision::AFFINE_GRID.get(theta.key_set())?)(theta, size, align_corners)
+}
+
+/// Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
+#[doc(alias = "torch.pixel_shuffle")]
+#[doc(alias = "torch.nn.functional.pixel_shuffle")]
+pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
+    (vision::PIXEL_SHUFFLE.get(self_.key_set())?)(self_, upscale_factor)
+}
+
+/// Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
+#[doc(alias = "torch.pixel_unshuffle")]
+#[doc(alias = "torch.nn.functional.pixel_unshuffle")]
+pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
+    (vision::PIXEL_UNSHUFFLE.get(self_.key_set())?)(self_, downscale_factor)
+}
+
+/// Interleaves the channels of `groups` groups.
+#[doc(alias = "torch.channel_shuffle")]
+#[doc(alias = "torch.nn.functional.channel_shuffle")]
+pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
+    (vision::CHANNEL_SHUFFLE.get(input.key_set())?)(input, groups)
 }

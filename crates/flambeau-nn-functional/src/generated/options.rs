@@ -5,6 +5,90 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Keyword arguments of `torch.nn.functional.leaky_relu_`.
+#[derive(Clone, Debug)]
+pub struct LeakyReluRawOptions {
+    pub(super) negative_slope: Scalar,
+}
+impl Default for LeakyReluRawOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LeakyReluRawOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LeakyReluRawOptions { negative_slope: Scalar::Float(0.01) }
+    }
+    /// Sets `negative_slope` (default `0.01`).
+    pub fn negative_slope(mut self, negative_slope: impl Into<Scalar>) -> Self {
+        self.negative_slope = negative_slope.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.elu_`.
+#[derive(Clone, Debug)]
+pub struct EluRawOptions {
+    pub(super) alpha: Scalar,
+    pub(super) scale: Scalar,
+    pub(super) input_scale: Scalar,
+}
+impl Default for EluRawOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl EluRawOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        EluRawOptions { alpha: Scalar::Int(1), scale: Scalar::Int(1), input_scale: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+    /// Sets `scale` (default `1`).
+    pub fn scale(mut self, scale: impl Into<Scalar>) -> Self {
+        self.scale = scale.into();
+        self
+    }
+    /// Sets `input_scale` (default `1`).
+    pub fn input_scale(mut self, input_scale: impl Into<Scalar>) -> Self {
+        self.input_scale = input_scale.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.hardtanh_`.
+#[derive(Clone, Debug)]
+pub struct HardtanhRawOptions {
+    pub(super) min_val: Scalar,
+    pub(super) max_val: Scalar,
+}
+impl Default for HardtanhRawOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HardtanhRawOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HardtanhRawOptions { min_val: Scalar::Int(-1), max_val: Scalar::Int(1) }
+    }
+    /// Sets `min_val` (default `-1`).
+    pub fn min_val(mut self, min_val: impl Into<Scalar>) -> Self {
+        self.min_val = min_val.into();
+        self
+    }
+    /// Sets `max_val` (default `1`).
+    pub fn max_val(mut self, max_val: impl Into<Scalar>) -> Self {
+        self.max_val = max_val.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.hardshrink`.
 #[derive(Clone, Debug)]
 pub struct HardshrinkOptions {
@@ -339,6 +423,238 @@ impl ThresholdOptions {
     /// Sets `inplace` (default `false`).
     pub fn inplace(mut self, inplace: bool) -> Self {
         self.inplace = inplace;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.celu`.
+#[derive(Clone, Debug)]
+pub struct CeluRawOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for CeluRawOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CeluRawOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CeluRawOptions { alpha: Scalar::Float(1.0) }
+    }
+    /// Sets `alpha` (default `1.0`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.relu`.
+#[derive(Clone, Debug)]
+pub struct ReluOptions {
+    pub(super) inplace: bool,
+}
+impl Default for ReluOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ReluOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ReluOptions { inplace: false }
+    }
+    /// Sets `inplace` (default `false`).
+    pub fn inplace(mut self, inplace: bool) -> Self {
+        self.inplace = inplace;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.rrelu`.
+#[derive(Clone, Debug)]
+pub struct RreluOptions {
+    pub(super) lower: f64,
+    pub(super) upper: f64,
+    pub(super) training: bool,
+    pub(super) inplace: bool,
+}
+impl Default for RreluOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RreluOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RreluOptions { lower: 0.125, upper: 0.3333333333333333, training: false, inplace: false }
+    }
+    /// Sets `lower` (default `0.125`).
+    pub fn lower(mut self, lower: f64) -> Self {
+        self.lower = lower;
+        self
+    }
+    /// Sets `upper` (default `0.3333333333333333`).
+    pub fn upper(mut self, upper: f64) -> Self {
+        self.upper = upper;
+        self
+    }
+    /// Sets `training` (default `false`).
+    pub fn training(mut self, training: bool) -> Self {
+        self.training = training;
+        self
+    }
+    /// Sets `inplace` (default `false`).
+    pub fn inplace(mut self, inplace: bool) -> Self {
+        self.inplace = inplace;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.glu`.
+#[derive(Clone, Debug)]
+pub struct GluOptions {
+    pub(super) dim: i64,
+}
+impl Default for GluOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GluOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GluOptions { dim: -1 }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.softmin`.
+#[derive(Clone, Debug)]
+pub struct SoftminOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) _stacklevel: i64,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for SoftminOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SoftminOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SoftminOptions { dim: None, _stacklevel: 3, dtype: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `_stacklevel` (default `3`).
+    pub fn _stacklevel(mut self, _stacklevel: i64) -> Self {
+        self._stacklevel = _stacklevel;
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.gumbel_softmax`.
+#[derive(Clone, Debug)]
+pub struct GumbelSoftmaxOptions {
+    pub(super) tau: f64,
+    pub(super) hard: bool,
+    pub(super) eps: f64,
+    pub(super) dim: i64,
+}
+impl Default for GumbelSoftmaxOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GumbelSoftmaxOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GumbelSoftmaxOptions { tau: 1.0, hard: false, eps: 1e-10, dim: -1 }
+    }
+    /// Sets `tau` (default `1.0`).
+    pub fn tau(mut self, tau: f64) -> Self {
+        self.tau = tau;
+        self
+    }
+    /// Sets `hard` (default `false`).
+    pub fn hard(mut self, hard: bool) -> Self {
+        self.hard = hard;
+        self
+    }
+    /// Sets `eps` (default `1e-10`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.scaled_dot_product_attention`.
+#[derive(Clone, Debug)]
+pub struct ScaledDotProductAttentionOptions {
+    pub(super) attn_mask: Option<Tensor>,
+    pub(super) dropout_p: f64,
+    pub(super) is_causal: bool,
+    pub(super) scale: Option<f64>,
+    pub(super) enable_gqa: bool,
+}
+impl Default for ScaledDotProductAttentionOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ScaledDotProductAttentionOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ScaledDotProductAttentionOptions {
+            attn_mask: None,
+            dropout_p: 0.0,
+            is_causal: false,
+            scale: None,
+            enable_gqa: false,
+        }
+    }
+    /// Sets `attn_mask` (default `None`).
+    pub fn attn_mask(mut self, attn_mask: &Tensor) -> Self {
+        self.attn_mask = Some(attn_mask.clone());
+        self
+    }
+    /// Sets `dropout_p` (default `0.0`).
+    pub fn dropout_p(mut self, dropout_p: f64) -> Self {
+        self.dropout_p = dropout_p;
+        self
+    }
+    /// Sets `is_causal` (default `false`).
+    pub fn is_causal(mut self, is_causal: bool) -> Self {
+        self.is_causal = is_causal;
+        self
+    }
+    /// Sets `scale` (default `None`).
+    pub fn scale(mut self, scale: f64) -> Self {
+        self.scale = Some(scale);
+        self
+    }
+    /// Sets `enable_gqa` (default `false`).
+    pub fn enable_gqa(mut self, enable_gqa: bool) -> Self {
+        self.enable_gqa = enable_gqa;
         self
     }
 }
@@ -1100,6 +1416,881 @@ impl FeatureAlphaDropoutOptions {
     }
 }
 
+/// Keyword arguments of `torch.nn.functional.mse_loss`.
+#[derive(Clone, Debug)]
+pub struct MseLossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) weight: Option<Tensor>,
+}
+impl Default for MseLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MseLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MseLossOptions { size_average: None, reduce: None, reduction: "mean".to_string(), weight: None }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.l1_loss`.
+#[derive(Clone, Debug)]
+pub struct L1LossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) weight: Option<Tensor>,
+}
+impl Default for L1LossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl L1LossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        L1LossOptions { size_average: None, reduce: None, reduction: "mean".to_string(), weight: None }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.smooth_l1_loss`.
+#[derive(Clone, Debug)]
+pub struct SmoothL1LossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) beta: f64,
+}
+impl Default for SmoothL1LossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SmoothL1LossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SmoothL1LossOptions { size_average: None, reduce: None, reduction: "mean".to_string(), beta: 1.0 }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `beta` (default `1.0`).
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.huber_loss`.
+#[derive(Clone, Debug)]
+pub struct HuberLossOptions {
+    pub(super) reduction: String,
+    pub(super) delta: f64,
+    pub(super) weight: Option<Tensor>,
+}
+impl Default for HuberLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HuberLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HuberLossOptions { reduction: "mean".to_string(), delta: 1.0, weight: None }
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `delta` (default `1.0`).
+    pub fn delta(mut self, delta: f64) -> Self {
+        self.delta = delta;
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.binary_cross_entropy`.
+#[derive(Clone, Debug)]
+pub struct BinaryCrossEntropyOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for BinaryCrossEntropyOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BinaryCrossEntropyOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BinaryCrossEntropyOptions {
+            weight: None,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.binary_cross_entropy_with_logits`.
+#[derive(Clone, Debug)]
+pub struct BinaryCrossEntropyWithLogitsOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) pos_weight: Option<Tensor>,
+}
+impl Default for BinaryCrossEntropyWithLogitsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BinaryCrossEntropyWithLogitsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BinaryCrossEntropyWithLogitsOptions {
+            weight: None,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+            pos_weight: None,
+        }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `pos_weight` (default `None`).
+    pub fn pos_weight(mut self, pos_weight: &Tensor) -> Self {
+        self.pos_weight = Some(pos_weight.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.kl_div`.
+#[derive(Clone, Debug)]
+pub struct KlDivOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+    pub(super) log_target: bool,
+}
+impl Default for KlDivOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl KlDivOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        KlDivOptions { size_average: None, reduce: None, reduction: "mean".to_string(), log_target: false }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `log_target` (default `false`).
+    pub fn log_target(mut self, log_target: bool) -> Self {
+        self.log_target = log_target;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.hinge_embedding_loss`.
+#[derive(Clone, Debug)]
+pub struct HingeEmbeddingLossOptions {
+    pub(super) margin: f64,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for HingeEmbeddingLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HingeEmbeddingLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HingeEmbeddingLossOptions {
+            margin: 1.0,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `margin` (default `1.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.margin_ranking_loss`.
+#[derive(Clone, Debug)]
+pub struct MarginRankingLossOptions {
+    pub(super) margin: f64,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for MarginRankingLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MarginRankingLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MarginRankingLossOptions {
+            margin: 0.0,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `margin` (default `0.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.soft_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct SoftMarginLossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for SoftMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SoftMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SoftMarginLossOptions { size_average: None, reduce: None, reduction: "mean".to_string() }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.multilabel_soft_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct MultilabelSoftMarginLossOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for MultilabelSoftMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MultilabelSoftMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MultilabelSoftMarginLossOptions {
+            weight: None,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.multi_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct MultiMarginLossOptions {
+    pub(super) p: i64,
+    pub(super) margin: f64,
+    pub(super) weight: Option<Tensor>,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for MultiMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MultiMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MultiMarginLossOptions {
+            p: 1,
+            margin: 1.0,
+            weight: None,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `p` (default `1`).
+    pub fn p(mut self, p: i64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `margin` (default `1.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.multilabel_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct MultilabelMarginLossOptions {
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for MultilabelMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl MultilabelMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        MultilabelMarginLossOptions { size_average: None, reduce: None, reduction: "mean".to_string() }
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.triplet_margin_loss`.
+#[derive(Clone, Debug)]
+pub struct TripletMarginLossOptions {
+    pub(super) margin: f64,
+    pub(super) p: f64,
+    pub(super) eps: f64,
+    pub(super) swap: bool,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for TripletMarginLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl TripletMarginLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        TripletMarginLossOptions {
+            margin: 1.0,
+            p: 2.0,
+            eps: 1e-6,
+            swap: false,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `margin` (default `1.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `eps` (default `1e-6`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `swap` (default `false`).
+    pub fn swap(mut self, swap: bool) -> Self {
+        self.swap = swap;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.cosine_embedding_loss`.
+#[derive(Clone, Debug)]
+pub struct CosineEmbeddingLossOptions {
+    pub(super) margin: f64,
+    pub(super) size_average: Option<bool>,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for CosineEmbeddingLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CosineEmbeddingLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CosineEmbeddingLossOptions {
+            margin: 0.0,
+            size_average: None,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `margin` (default `0.0`).
+    pub fn margin(mut self, margin: f64) -> Self {
+        self.margin = margin;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.gaussian_nll_loss`.
+#[derive(Clone, Debug)]
+pub struct GaussianNllLossOptions {
+    pub(super) full: bool,
+    pub(super) eps: f64,
+    pub(super) reduction: String,
+}
+impl Default for GaussianNllLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GaussianNllLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GaussianNllLossOptions { full: false, eps: 1e-6, reduction: "mean".to_string() }
+    }
+    /// Sets `full` (default `false`).
+    pub fn full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+    /// Sets `eps` (default `1e-6`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.poisson_nll_loss`.
+#[derive(Clone, Debug)]
+pub struct PoissonNllLossOptions {
+    pub(super) log_input: bool,
+    pub(super) full: bool,
+    pub(super) size_average: Option<bool>,
+    pub(super) eps: f64,
+    pub(super) reduce: Option<bool>,
+    pub(super) reduction: String,
+}
+impl Default for PoissonNllLossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PoissonNllLossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PoissonNllLossOptions {
+            log_input: true,
+            full: false,
+            size_average: None,
+            eps: 1e-8,
+            reduce: None,
+            reduction: "mean".to_string(),
+        }
+    }
+    /// Sets `log_input` (default `true`).
+    pub fn log_input(mut self, log_input: bool) -> Self {
+        self.log_input = log_input;
+        self
+    }
+    /// Sets `full` (default `false`).
+    pub fn full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+    /// Sets `size_average` (default `None`).
+    pub fn size_average(mut self, size_average: bool) -> Self {
+        self.size_average = Some(size_average);
+        self
+    }
+    /// Sets `eps` (default `1e-8`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `reduce` (default `None`).
+    pub fn reduce(mut self, reduce: bool) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cosine_similarity`.
+#[derive(Clone, Debug)]
+pub struct CosineSimilarityOptions {
+    pub(super) dim: i64,
+    pub(super) eps: f64,
+}
+impl Default for CosineSimilarityOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CosineSimilarityOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CosineSimilarityOptions { dim: 1, eps: 1e-8 }
+    }
+    /// Sets `dim` (default `1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `eps` (default `1e-8`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.pairwise_distance`.
+#[derive(Clone, Debug)]
+pub struct PairwiseDistanceOptions {
+    pub(super) p: f64,
+    pub(super) eps: f64,
+    pub(super) keepdim: bool,
+}
+impl Default for PairwiseDistanceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PairwiseDistanceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PairwiseDistanceOptions { p: 2.0, eps: 1e-6, keepdim: false }
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `eps` (default `1e-6`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.normalize`.
+#[derive(Clone, Debug)]
+pub struct NormalizeOptions {
+    pub(super) p: f64,
+    pub(super) dim: i64,
+    pub(super) eps: f64,
+}
+impl Default for NormalizeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NormalizeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NormalizeOptions { p: 2.0, dim: 1, eps: 1e-12 }
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `dim` (default `1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `eps` (default `1e-12`).
+    pub fn eps(mut self, eps: f64) -> Self {
+        self.eps = eps;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.one_hot`.
+#[derive(Clone, Debug)]
+pub struct OneHotOptions {
+    pub(super) num_classes: i64,
+}
+impl Default for OneHotOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl OneHotOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        OneHotOptions { num_classes: -1 }
+    }
+    /// Sets `num_classes` (default `-1`).
+    pub fn num_classes(mut self, num_classes: i64) -> Self {
+        self.num_classes = num_classes;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.embedding`.
 #[derive(Clone, Debug)]
 pub struct EmbeddingLookupOptions {
@@ -1182,6 +2373,86 @@ impl EmbeddingOptions {
     /// Sets `sparse` (default `false`).
     pub fn sparse(mut self, sparse: bool) -> Self {
         self.sparse = sparse;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.embedding_bag`.
+#[derive(Clone, Debug)]
+pub struct EmbeddingBagOptions {
+    pub(super) offsets: Option<Tensor>,
+    pub(super) max_norm: Option<f64>,
+    pub(super) norm_type: f64,
+    pub(super) scale_grad_by_freq: bool,
+    pub(super) mode: String,
+    pub(super) sparse: bool,
+    pub(super) per_sample_weights: Option<Tensor>,
+    pub(super) include_last_offset: bool,
+    pub(super) padding_idx: Option<i64>,
+}
+impl Default for EmbeddingBagOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl EmbeddingBagOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        EmbeddingBagOptions {
+            offsets: None,
+            max_norm: None,
+            norm_type: 2.0,
+            scale_grad_by_freq: false,
+            mode: "mean".to_string(),
+            sparse: false,
+            per_sample_weights: None,
+            include_last_offset: false,
+            padding_idx: None,
+        }
+    }
+    /// Sets `offsets` (default `None`).
+    pub fn offsets(mut self, offsets: &Tensor) -> Self {
+        self.offsets = Some(offsets.clone());
+        self
+    }
+    /// Sets `max_norm` (default `None`).
+    pub fn max_norm(mut self, max_norm: f64) -> Self {
+        self.max_norm = Some(max_norm);
+        self
+    }
+    /// Sets `norm_type` (default `2.0`).
+    pub fn norm_type(mut self, norm_type: f64) -> Self {
+        self.norm_type = norm_type;
+        self
+    }
+    /// Sets `scale_grad_by_freq` (default `false`).
+    pub fn scale_grad_by_freq(mut self, scale_grad_by_freq: bool) -> Self {
+        self.scale_grad_by_freq = scale_grad_by_freq;
+        self
+    }
+    /// Sets `mode` (default `"mean"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `sparse` (default `false`).
+    pub fn sparse(mut self, sparse: bool) -> Self {
+        self.sparse = sparse;
+        self
+    }
+    /// Sets `per_sample_weights` (default `None`).
+    pub fn per_sample_weights(mut self, per_sample_weights: &Tensor) -> Self {
+        self.per_sample_weights = Some(per_sample_weights.clone());
+        self
+    }
+    /// Sets `include_last_offset` (default `false`).
+    pub fn include_last_offset(mut self, include_last_offset: bool) -> Self {
+        self.include_last_offset = include_last_offset;
+        self
+    }
+    /// Sets `padding_idx` (default `None`).
+    pub fn padding_idx(mut self, padding_idx: i64) -> Self {
+        self.padding_idx = Some(padding_idx);
         self
     }
 }
@@ -1557,6 +2828,40 @@ impl GroupNormOptions {
     /// Sets `cudnn_enabled` (default `true`).
     pub fn cudnn_enabled(mut self, cudnn_enabled: bool) -> Self {
         self.cudnn_enabled = cudnn_enabled;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.local_response_norm`.
+#[derive(Clone, Debug)]
+pub struct LocalResponseNormOptions {
+    pub(super) alpha: f64,
+    pub(super) beta: f64,
+    pub(super) k: f64,
+}
+impl Default for LocalResponseNormOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LocalResponseNormOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LocalResponseNormOptions { alpha: 0.0001, beta: 0.75, k: 1.0 }
+    }
+    /// Sets `alpha` (default `0.0001`).
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
+    }
+    /// Sets `beta` (default `0.75`).
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+    /// Sets `k` (default `1.0`).
+    pub fn k(mut self, k: f64) -> Self {
+        self.k = k;
         self
     }
 }
@@ -2297,6 +3602,432 @@ impl MaxUnpool3dOptions {
     /// Sets `output_size` (default `None`).
     pub fn output_size(mut self, output_size: impl IntoDims) -> Self {
         self.output_size = Some(output_size.into_dims().to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.lp_pool1d`.
+#[derive(Clone, Debug)]
+pub struct LpPool1dOptions {
+    pub(super) stride: Option<Vec<i64>>,
+    pub(super) ceil_mode: bool,
+}
+impl Default for LpPool1dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LpPool1dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LpPool1dOptions { stride: None, ceil_mode: false }
+    }
+    /// Sets `stride` (default `None`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = Some(stride.into_dims().to_vec());
+        self
+    }
+    /// Sets `ceil_mode` (default `false`).
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.lp_pool2d`.
+#[derive(Clone, Debug)]
+pub struct LpPool2dOptions {
+    pub(super) stride: Option<Vec<i64>>,
+    pub(super) ceil_mode: bool,
+}
+impl Default for LpPool2dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LpPool2dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LpPool2dOptions { stride: None, ceil_mode: false }
+    }
+    /// Sets `stride` (default `None`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = Some(stride.into_dims().to_vec());
+        self
+    }
+    /// Sets `ceil_mode` (default `false`).
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.lp_pool3d`.
+#[derive(Clone, Debug)]
+pub struct LpPool3dOptions {
+    pub(super) stride: Option<Vec<i64>>,
+    pub(super) ceil_mode: bool,
+}
+impl Default for LpPool3dOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LpPool3dOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LpPool3dOptions { stride: None, ceil_mode: false }
+    }
+    /// Sets `stride` (default `None`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = Some(stride.into_dims().to_vec());
+        self
+    }
+    /// Sets `ceil_mode` (default `false`).
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.unfold`.
+#[derive(Clone, Debug)]
+pub struct UnfoldOptions {
+    pub(super) dilation: Vec<i64>,
+    pub(super) padding: Vec<i64>,
+    pub(super) stride: Vec<i64>,
+}
+impl Default for UnfoldOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UnfoldOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UnfoldOptions { dilation: vec![1, 1], padding: vec![0, 0], stride: vec![1, 1] }
+    }
+    /// Sets `dilation` (default `[1, 1]`).
+    pub fn dilation(mut self, dilation: impl IntoDims) -> Self {
+        self.dilation = dilation.into_dims().to_vec();
+        self
+    }
+    /// Sets `padding` (default `[0, 0]`).
+    pub fn padding(mut self, padding: impl IntoDims) -> Self {
+        self.padding = padding.into_dims().to_vec();
+        self
+    }
+    /// Sets `stride` (default `[1, 1]`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = stride.into_dims().to_vec();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.fold`.
+#[derive(Clone, Debug)]
+pub struct FoldOptions {
+    pub(super) dilation: Vec<i64>,
+    pub(super) padding: Vec<i64>,
+    pub(super) stride: Vec<i64>,
+}
+impl Default for FoldOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FoldOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FoldOptions { dilation: vec![1, 1], padding: vec![0, 0], stride: vec![1, 1] }
+    }
+    /// Sets `dilation` (default `[1, 1]`).
+    pub fn dilation(mut self, dilation: impl IntoDims) -> Self {
+        self.dilation = dilation.into_dims().to_vec();
+        self
+    }
+    /// Sets `padding` (default `[0, 0]`).
+    pub fn padding(mut self, padding: impl IntoDims) -> Self {
+        self.padding = padding.into_dims().to_vec();
+        self
+    }
+    /// Sets `stride` (default `[1, 1]`).
+    pub fn stride(mut self, stride: impl IntoDims) -> Self {
+        self.stride = stride.into_dims().to_vec();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.interpolate`.
+#[derive(Clone, Debug)]
+pub struct InterpolateOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<Vec<f64>>,
+    pub(super) mode: String,
+    pub(super) align_corners: Option<bool>,
+    pub(super) recompute_scale_factor: Option<bool>,
+    pub(super) antialias: bool,
+}
+impl Default for InterpolateOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl InterpolateOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        InterpolateOptions {
+            size: None,
+            scale_factor: None,
+            mode: "nearest".to_string(),
+            align_corners: None,
+            recompute_scale_factor: None,
+            antialias: false,
+        }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
+        self.scale_factor = Some(scale_factor.to_vec());
+        self
+    }
+    /// Sets `mode` (default `"nearest"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+    /// Sets `recompute_scale_factor` (default `None`).
+    pub fn recompute_scale_factor(mut self, recompute_scale_factor: bool) -> Self {
+        self.recompute_scale_factor = Some(recompute_scale_factor);
+        self
+    }
+    /// Sets `antialias` (default `false`).
+    pub fn antialias(mut self, antialias: bool) -> Self {
+        self.antialias = antialias;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.interpolate`.
+#[derive(Clone, Debug)]
+pub struct InterpolateByOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<f64>,
+    pub(super) mode: String,
+    pub(super) align_corners: Option<bool>,
+    pub(super) recompute_scale_factor: Option<bool>,
+    pub(super) antialias: bool,
+}
+impl Default for InterpolateByOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl InterpolateByOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        InterpolateByOptions {
+            size: None,
+            scale_factor: None,
+            mode: "nearest".to_string(),
+            align_corners: None,
+            recompute_scale_factor: None,
+            antialias: false,
+        }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: f64) -> Self {
+        self.scale_factor = Some(scale_factor);
+        self
+    }
+    /// Sets `mode` (default `"nearest"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+    /// Sets `recompute_scale_factor` (default `None`).
+    pub fn recompute_scale_factor(mut self, recompute_scale_factor: bool) -> Self {
+        self.recompute_scale_factor = Some(recompute_scale_factor);
+        self
+    }
+    /// Sets `antialias` (default `false`).
+    pub fn antialias(mut self, antialias: bool) -> Self {
+        self.antialias = antialias;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.upsample`.
+#[derive(Clone, Debug)]
+pub struct UpsampleOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<Vec<f64>>,
+    pub(super) mode: String,
+    pub(super) align_corners: Option<bool>,
+}
+impl Default for UpsampleOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UpsampleOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UpsampleOptions { size: None, scale_factor: None, mode: "nearest".to_string(), align_corners: None }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
+        self.scale_factor = Some(scale_factor.to_vec());
+        self
+    }
+    /// Sets `mode` (default `"nearest"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.upsample_nearest`.
+#[derive(Clone, Debug)]
+pub struct UpsampleNearestOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<Vec<f64>>,
+}
+impl Default for UpsampleNearestOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UpsampleNearestOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UpsampleNearestOptions { size: None, scale_factor: None }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
+        self.scale_factor = Some(scale_factor.to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.upsample_bilinear`.
+#[derive(Clone, Debug)]
+pub struct UpsampleBilinearOptions {
+    pub(super) size: Option<Vec<i64>>,
+    pub(super) scale_factor: Option<Vec<f64>>,
+}
+impl Default for UpsampleBilinearOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UpsampleBilinearOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UpsampleBilinearOptions { size: None, scale_factor: None }
+    }
+    /// Sets `size` (default `None`).
+    pub fn size(mut self, size: impl IntoDims) -> Self {
+        self.size = Some(size.into_dims().to_vec());
+        self
+    }
+    /// Sets `scale_factor` (default `None`).
+    pub fn scale_factor(mut self, scale_factor: &[f64]) -> Self {
+        self.scale_factor = Some(scale_factor.to_vec());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.grid_sample`.
+#[derive(Clone, Debug)]
+pub struct GridSampleOptions {
+    pub(super) mode: String,
+    pub(super) padding_mode: String,
+    pub(super) align_corners: Option<bool>,
+}
+impl Default for GridSampleOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GridSampleOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GridSampleOptions {
+            mode: "bilinear".to_string(),
+            padding_mode: "zeros".to_string(),
+            align_corners: None,
+        }
+    }
+    /// Sets `mode` (default `"bilinear"`).
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.to_string();
+        self
+    }
+    /// Sets `padding_mode` (default `"zeros"`).
+    pub fn padding_mode(mut self, padding_mode: &str) -> Self {
+        self.padding_mode = padding_mode.to_string();
+        self
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.nn.functional.affine_grid`.
+#[derive(Clone, Debug)]
+pub struct AffineGridOptions {
+    pub(super) align_corners: Option<bool>,
+}
+impl Default for AffineGridOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AffineGridOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AffineGridOptions { align_corners: None }
+    }
+    /// Sets `align_corners` (default `None`).
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
         self
     }
 }

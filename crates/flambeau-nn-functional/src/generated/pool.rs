@@ -3,7 +3,7 @@
 //! Operators of the family `pool`.
 
 #[allow(unused_imports)]
-use super::{D, a, kw, mu, ops, prelude::*};
+use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::pool as f;
 
@@ -1635,6 +1635,165 @@ fn max_unpool3d_adaptor(
             stride.into_value(),
             padding.into_value(),
             output_size.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LP_POOL1D`].
+pub type LpPool1dFn = fn(&Tensor, f64, &[i64], Option<&[i64]>, bool) -> Result<Tensor>;
+/// `lp_pool1d`: Norms of windows: `sum(x^p)^(1/p)`.
+pub static LP_POOL1D: Op<LpPool1dFn> = Op::composite(&LP_POOL1D_INFO, f::lp_pool1d, lp_pool1d_adaptor);
+static LP_POOL1D_INFO: OpInfo = OpInfo {
+    name: "lp_pool1d",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("norm_type", Ty::Float, D::Required),
+            a("kernel_size", Ty::IntList(1), D::Required),
+            a("stride", Ty::OptIntList(1), D::None),
+            a("ceil_mode", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.lp_pool1d"],
+    composite: true,
+    boxed: lp_pool1d_boxed,
+    doc: "Norms of windows: `sum(x^p)^(1/p)`.",
+    grad: Differentiability::Composite,
+};
+fn lp_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::lp_pool1d(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn lp_pool1d_adaptor(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    call_fallback(
+        &LP_POOL1D_INFO,
+        vec![
+            input.into_value(),
+            norm_type.into_value(),
+            kernel_size.into_value(),
+            stride.into_value(),
+            ceil_mode.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LP_POOL2D`].
+pub type LpPool2dFn = fn(&Tensor, f64, &[i64], Option<&[i64]>, bool) -> Result<Tensor>;
+/// `lp_pool2d`: Norms of windows: `sum(x^p)^(1/p)`.
+pub static LP_POOL2D: Op<LpPool2dFn> = Op::composite(&LP_POOL2D_INFO, f::lp_pool2d, lp_pool2d_adaptor);
+static LP_POOL2D_INFO: OpInfo = OpInfo {
+    name: "lp_pool2d",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("norm_type", Ty::Float, D::Required),
+            a("kernel_size", Ty::IntList(2), D::Required),
+            a("stride", Ty::OptIntList(2), D::None),
+            a("ceil_mode", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.lp_pool2d"],
+    composite: true,
+    boxed: lp_pool2d_boxed,
+    doc: "Norms of windows: `sum(x^p)^(1/p)`.",
+    grad: Differentiability::Composite,
+};
+fn lp_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::lp_pool2d(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn lp_pool2d_adaptor(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    call_fallback(
+        &LP_POOL2D_INFO,
+        vec![
+            input.into_value(),
+            norm_type.into_value(),
+            kernel_size.into_value(),
+            stride.into_value(),
+            ceil_mode.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LP_POOL3D`].
+pub type LpPool3dFn = fn(&Tensor, f64, &[i64], Option<&[i64]>, bool) -> Result<Tensor>;
+/// `lp_pool3d`: Norms of windows: `sum(x^p)^(1/p)`.
+pub static LP_POOL3D: Op<LpPool3dFn> = Op::composite(&LP_POOL3D_INFO, f::lp_pool3d, lp_pool3d_adaptor);
+static LP_POOL3D_INFO: OpInfo = OpInfo {
+    name: "lp_pool3d",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("norm_type", Ty::Float, D::Required),
+            a("kernel_size", Ty::IntList(3), D::Required),
+            a("stride", Ty::OptIntList(3), D::None),
+            a("ceil_mode", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.lp_pool3d"],
+    composite: true,
+    boxed: lp_pool3d_boxed,
+    doc: "Norms of windows: `sum(x^p)^(1/p)`.",
+    grad: Differentiability::Composite,
+};
+fn lp_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::lp_pool3d(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn lp_pool3d_adaptor(
+    input: &Tensor,
+    norm_type: f64,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    call_fallback(
+        &LP_POOL3D_INFO,
+        vec![
+            input.into_value(),
+            norm_type.into_value(),
+            kernel_size.into_value(),
+            stride.into_value(),
+            ceil_mode.into_value(),
         ],
     )
     .and_then(Results::from_values)

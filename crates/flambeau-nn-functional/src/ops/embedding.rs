@@ -9,7 +9,7 @@ use flambeau_core::out::OutMeta;
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 
 /// "torch.FloatTensor"
-fn legacy_type(d: DType) -> String {
+pub(crate) fn legacy_type(d: DType) -> String {
     match d {
         DType::BF16 => "torch.BFloat16Tensor".into(),
         DType::C64 => "CPUComplexFloatType".into(),
@@ -95,6 +95,7 @@ pub fn embedding_dense_backward_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let (g, i) = (plain(grad_output)?, plain(&cast(indices, DType::I64)?)?);
+    core_ops::zero_(out)?;
     let a = Access::new(&[&g, &i], &[out])?;
     let width = *g.sizes().last().unwrap_or(&1) as usize;
     done(
@@ -165,3 +166,4 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     }
     Ok(())
 }
+pub use super::embedding_bag::embedding_bag;

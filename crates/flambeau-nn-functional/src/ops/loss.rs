@@ -37,7 +37,7 @@ pub(crate) fn reduced(loss: &Tensor, reduction: i64) -> Result<Tensor> {
     match reduction {
         NONE => Ok(loss.clone()),
         SUM => core_ops::sum(loss, None, false, None),
-        _ => crate::later::mean(loss, None, false, None),
+        _ => core_ops::mean(loss, None, false, None),
     }
 }
 
@@ -343,7 +343,7 @@ fn probabilities(
         let keep = core_ops::mul(&target, &super::util::number(1.0 - label_smoothing)?)?;
         target = core_ops::add(&keep, &super::util::number(label_smoothing / c as f64)?, Scalar::Int(1))?;
     }
-    let mut loss = core_ops::mul(&crate::later::log_softmax(input, dim as i64, None)?, &target)?;
+    let mut loss = core_ops::mul(&core_ops::log_softmax(input, dim as i64, None)?, &target)?;
     if let Some(w) = weight {
         ensure!(
             w.sizes() == [c],

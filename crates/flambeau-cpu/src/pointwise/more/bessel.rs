@@ -18,9 +18,7 @@ pub fn i(x: f64, order: i32) -> f64 {
     if a < 30.0 {
         return i_series(x, order);
     }
-    if a.is_infinite() {
-        return if order == 0 { a } else { x };
-    }
+    // infinity gives NaN by inf * 0, as PyTorch has it
     // in two steps, so that the result alone overflows
     let half = (0.5 * a).exp();
     i_large(x, order) * half * half
@@ -57,7 +55,8 @@ fn i_large(x: f64, order: i32) -> f64 {
 /// `exp(x) K_v(x)` by the trapezoidal rule on `exp(-x (cosh t - 1)) cosh(v t)`, which converges exponentially; x from about
 /// one on.
 fn k_integral(x: f64, v: f64) -> f64 {
-    let h = 0.125f64;
+    // fine enough for the width of exp(-x t^2 / 2)
+    let h = 0.125f64.min(0.6 / x.sqrt());
     let (mut sum, mut t) = (0.5f64, h);
     loop {
         let s = (0.5 * t).sinh();
@@ -105,6 +104,11 @@ fn k_series(x: f64, order: i32) -> f64 {
         term *= q / (k * (k + 1.0));
     }
     1.0 / x + log * i_series(x, 1) - 0.25 * x * sum
+}
+
+/// Bessel functions of libm; NaN at infinity.
+pub fn finite(f: fn(f64) -> f64, x: f64) -> f64 {
+    if x.is_infinite() { f64::NAN } else { f(x) }
 }
 
 /// `sin(x) / x`

@@ -23,7 +23,7 @@ pub fn zeta(s: f64, q: f64) -> f64 {
     if s == 1.0 {
         return f64::INFINITY;
     }
-    if !(s > 1.0) || q.is_nan() {
+    if s < 1.0 {
         return f64::NAN;
     }
     if q <= 0.0 {
@@ -71,10 +71,11 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
     }
     if n == 1.0 {
         if x < 0.5 {
-            let s = PI / (PI * (x - x.round())).sin();
-            return s * s - zeta(2.0, 1.0 - x);
+            // the sine of the whole argument: finite at the poles, as PyTorch has it
+            let s = PI / (PI * x).sin();
+            return if x == 0.0 { f64::INFINITY } else { s * s - zeta(2.0, 1.0 - x) };
         }
-        return zeta(2.0, x);
+        return if x.is_infinite() { 0.0 } else { zeta(2.0, x) };
     }
     let sign = if n % 2.0 == 0.0 { -1.0 } else { 1.0 };
     sign * libm::tgamma(n + 1.0) * zeta(n + 1.0, x)
@@ -83,6 +84,15 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
 /// `x^a e^-x / gamma(a)`
 fn density(a: f64, x: f64) -> f64 {
     (a * x.ln() - x - libm::lgamma(a)).exp()
+}
+/// Both functions for a large shape, by the normal distribution and one term of its correction: lower and upper.
+fn large_shape(a: f64, x: f64) -> (f64, f64) {
+    let mu = (x - a) / a;
+    let eta = (2.0 * (mu - mu.ln_1p())).max(0.0).sqrt().copysign(mu);
+    let c0 = if mu.abs() < 1e-4 { -1.0 / 3.0 + mu / 12.0 } else { 1.0 / mu - 1.0 / eta };
+    let rest = (-0.5 * a * eta * eta).exp() / (2.0 * PI * a).sqrt() * c0;
+    let t = eta * (0.5 * a).sqrt();
+    (0.5 * libm::erfc(-t) - rest, 0.5 * libm::erfc(t) + rest)
 }
 /// The power series of the lower function.
 fn lower_series(a: f64, x: f64) -> f64 {
@@ -124,23 +134,12 @@ fn upper_fraction(a: f64, x: f64) -> f64 {
 /// Regularised lower incomplete gamma function.
 pub fn igamma(a: f64, x: f64) -> f64 {
     match () {
-        () if a.is_nan() || x.is_nan() || a < 0.0 || x < 0.0 => f64::NAN,
-        () if a == 0.0 => {
-            if x > 0.0 {
-                1.0
-            } else {
-                f64::NAN
-            }
-        }
+        () if a < 0.0 || x < 0.0 => f64::NAN,
+        () if a == 0.0 => if x > 0.0 { 1.0 } else { f64::NAN },
         () if x == 0.0 => 0.0,
-        () if a.is_infinite() => {
-            if x.is_infinite() {
-                f64::NAN
-            } else {
-                0.0
-            }
-        }
+        () if a.is_infinite() => if x.is_infinite() { f64::NAN } else { 0.0 },
         () if x.is_infinite() => 1.0,
+        () if a > 1e6 => large_shape(a, x).0,
         () if x < a + 1.0 => lower_series(a, x),
         () => 1.0 - upper_fraction(a, x),
     }
@@ -148,23 +147,12 @@ pub fn igamma(a: f64, x: f64) -> f64 {
 /// Regularised upper incomplete gamma function.
 pub fn igammac(a: f64, x: f64) -> f64 {
     match () {
-        () if a.is_nan() || x.is_nan() || a < 0.0 || x < 0.0 => f64::NAN,
-        () if a == 0.0 => {
-            if x > 0.0 {
-                0.0
-            } else {
-                f64::NAN
-            }
-        }
+        () if a < 0.0 || x < 0.0 => f64::NAN,
+        () if a == 0.0 => if x > 0.0 { 0.0 } else { f64::NAN },
         () if x == 0.0 => 1.0,
-        () if a.is_infinite() => {
-            if x.is_infinite() {
-                f64::NAN
-            } else {
-                1.0
-            }
-        }
+        () if a.is_infinite() => if x.is_infinite() { f64::NAN } else { 1.0 },
         () if x.is_infinite() => 0.0,
+        () if a > 1e6 => large_shape(a, x).1,
         () if x < a + 1.0 => 1.0 - lower_series(a, x),
         () => upper_fraction(a, x),
     }

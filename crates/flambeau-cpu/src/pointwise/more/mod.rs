@@ -43,13 +43,13 @@ rare! {
     /// Exponentially scaled modified Bessel function of the first kind, order 1.
     I1E = "i1e" (x) true cost 30000 => |x| bessel::i_scaled(x, 1);
     /// Bessel function of the first kind, order 0.
-    BESSEL_J0 = "bessel_j0" (x) false cost 30000 => |x| libm::j0(x);
+    BESSEL_J0 = "bessel_j0" (x) false cost 30000 => |x| bessel::finite(libm::j0, x);
     /// Bessel function of the first kind, order 1.
-    BESSEL_J1 = "bessel_j1" (x) false cost 30000 => |x| libm::j1(x);
+    BESSEL_J1 = "bessel_j1" (x) false cost 30000 => |x| bessel::finite(libm::j1, x);
     /// Bessel function of the second kind, order 0.
-    BESSEL_Y0 = "bessel_y0" (x) false cost 30000 => |x| libm::y0(x);
+    BESSEL_Y0 = "bessel_y0" (x) false cost 30000 => |x| bessel::finite(libm::y0, x);
     /// Bessel function of the second kind, order 1.
-    BESSEL_Y1 = "bessel_y1" (x) false cost 30000 => |x| libm::y1(x);
+    BESSEL_Y1 = "bessel_y1" (x) false cost 30000 => |x| bessel::finite(libm::y1, x);
     /// Modified Bessel function of the first kind, order 0.
     MODIFIED_BESSEL_I0 = "modified_bessel_i0" (x) false cost 30000 => |x| bessel::i(x, 0);
     /// Modified Bessel function of the first kind, order 1.

@@ -1,5 +1,9 @@
 //! Orthogonal polynomials by degree; a negative degree gives 0, a degree is truncated to an integer.
 
+/// A degree as an integer; what no integer holds counts as negative.
+fn degree(n: f64) -> i64 {
+    if n.abs() < 9e18 { n as i64 } else { -1 }
+}
 /// Three-term recurrence from the first two values up to degree `n`.
 fn recur(n: i64, p: f64, q: f64, next: impl Fn(f64, f64, f64) -> f64) -> f64 {
     match n {
@@ -26,7 +30,7 @@ fn end(x: f64, n: i64, v: f64) -> f64 {
 
 /// First kind.
 pub fn chebyshev_t(x: f64, n: f64) -> f64 {
-    let n = n as i64;
+    let n = degree(n);
     if n < 0 {
         return 0.0;
     }
@@ -40,7 +44,7 @@ pub fn chebyshev_t(x: f64, n: f64) -> f64 {
 }
 /// Second kind.
 pub fn chebyshev_u(x: f64, n: f64) -> f64 {
-    let n = n as i64;
+    let n = degree(n);
     if n < 0 {
         return 0.0;
     }
@@ -57,7 +61,7 @@ pub fn chebyshev_u(x: f64, n: f64) -> f64 {
 }
 /// Third kind.
 pub fn chebyshev_v(x: f64, n: f64) -> f64 {
-    let n = n as i64;
+    let n = degree(n);
     if n < 0 {
         return 0.0;
     }
@@ -73,7 +77,7 @@ pub fn chebyshev_v(x: f64, n: f64) -> f64 {
 }
 /// Fourth kind.
 pub fn chebyshev_w(x: f64, n: f64) -> f64 {
-    let n = n as i64;
+    let n = degree(n);
     if n < 0 {
         return 0.0;
     }
@@ -91,7 +95,7 @@ pub fn chebyshev_w(x: f64, n: f64) -> f64 {
 const HERMITE_LIMIT: i64 = 512;
 /// Physicist's.
 pub fn hermite_h(x: f64, n: f64) -> f64 {
-    let n = n as i64;
+    let n = degree(n);
     if n > HERMITE_LIMIT {
         return f64::NAN;
     }
@@ -99,7 +103,7 @@ pub fn hermite_h(x: f64, n: f64) -> f64 {
 }
 /// Probabilist's.
 pub fn hermite_he(x: f64, n: f64) -> f64 {
-    let n = n as i64;
+    let n = degree(n);
     if n > HERMITE_LIMIT {
         return f64::NAN;
     }
@@ -107,7 +111,7 @@ pub fn hermite_he(x: f64, n: f64) -> f64 {
 }
 /// Laguerre.
 pub fn laguerre_l(x: f64, n: f64) -> f64 {
-    let n = n as i64;
+    let n = degree(n);
     if n >= 0 && x == 0.0 {
         return 1.0;
     }
@@ -115,7 +119,7 @@ pub fn laguerre_l(x: f64, n: f64) -> f64 {
 }
 /// Legendre.
 pub fn legendre_p(x: f64, n: f64) -> f64 {
-    let n = n as i64;
+    let n = degree(n);
     if n >= 0 && x.abs() == 1.0 {
         return end(x, n, 1.0);
     }
