@@ -90,11 +90,7 @@ pub fn bind(
         let i = i.ok_or_else(|| {
             Error::type_(format!("{name}.__init__() got an unexpected keyword argument '{key}'"))
         })?;
-        ensure!(
-            slots[i].is_none(),
-            Type,
-            "{name}.__init__() got multiple values for argument '{key}'"
-        );
+        ensure!(slots[i].is_none(), Type, "{name}.__init__() got multiple values for argument '{key}'");
         slots[i] = Some(v.clone());
     }
     let missing: Vec<&str> = parameters

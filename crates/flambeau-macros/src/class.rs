@@ -49,7 +49,8 @@ impl Parse for Attribute {
                 "repr" => {
                     let inner;
                     parenthesized!(inner in input);
-                    out.shown = Punctuated::<Shown, Token![,]>::parse_terminated(&inner)?.into_iter().collect();
+                    out.shown =
+                        Punctuated::<Shown, Token![,]>::parse_terminated(&inner)?.into_iter().collect();
                 }
                 _ => return Err(syn::Error::new(key.span(), "expected build, make, values or repr")),
             }

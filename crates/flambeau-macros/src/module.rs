@@ -15,7 +15,8 @@ struct Marks {
 }
 
 fn marks(attrs: &[syn::Attribute]) -> Result<Marks> {
-    let mut m = Marks { skip: false, rename: None, extra_repr: false, version: None, name: None, may_lack: None };
+    let mut m =
+        Marks { skip: false, rename: None, extra_repr: false, version: None, name: None, may_lack: None };
     for a in attrs.iter().filter(|a| a.path().is_ident("module")) {
         a.parse_nested_meta(|meta| {
             if meta.path.is_ident("skip") {
@@ -81,7 +82,10 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
             fields.push((ident, text, f.ty.clone()));
         }
     } else if !matches!(data.fields, Fields::Unit) {
-        return Err(syn::Error::new_spanned(name, "Module can be derived for structs with named fields only"));
+        return Err(syn::Error::new_spanned(
+            name,
+            "Module can be derived for structs with named fields only",
+        ));
     }
 
     let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
@@ -90,7 +94,9 @@ pub fn derive(input: TokenStream) -> Result<TokenStream> {
         let ident = &p.ident;
         bounds.predicates.push(syn::parse_quote!(#ident: #nn::__private::Field));
     }
-    bounds.predicates.push(syn::parse_quote!(Self: ::std::fmt::Debug + ::std::marker::Send + ::std::marker::Sync + 'static));
+    bounds.predicates.push(
+        syn::parse_quote!(Self: ::std::fmt::Debug + ::std::marker::Send + ::std::marker::Sync + 'static),
+    );
 
     let visits = fields.iter().map(|(ident, text, _)| {
         quote! {

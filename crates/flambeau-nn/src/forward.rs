@@ -80,9 +80,11 @@ fn wrong(what: &str, m: &dyn Module) -> ! {
 /// Inputs after the hooks that run before `forward`; `None` if no hook replaced them.
 #[cold]
 fn before(base: &Base, m: &dyn Module, inputs: Vec<Tensor>) -> (Vec<Tensor>, bool) {
-    base.pre_hooks().into_iter().fold((inputs, false), |(inputs, changed), (_, hook)| match hook(m, &inputs) {
-        Some(new) => (new, true),
-        None => (inputs, changed),
+    base.pre_hooks().into_iter().fold((inputs, false), |(inputs, changed), (_, hook)| {
+        match hook(m, &inputs) {
+            Some(new) => (new, true),
+            None => (inputs, changed),
+        }
     })
 }
 /// The output after the hooks that run after `forward`.

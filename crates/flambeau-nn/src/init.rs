@@ -29,7 +29,6 @@ macro_rules! fills {
         }
         $(#[$doc])*
         #[track_caller]
-        #[doc(alias = concat!("torch.nn.init.", stringify!($name)))]
         pub fn $name<'t>($x: &'t Tensor $(, $a: $t)*) -> &'t Tensor {
             expect($try_name($x $(, $a)*));
             $x
@@ -38,26 +37,33 @@ macro_rules! fills {
 }
 fills! {
     /// Uniform between `a` and `b`.
+    #[doc(alias = "torch.nn.init.uniform_")]
     uniform_ try_uniform_ (a: f64, b: f64, generator: Option<&Generator>) |t| {
         flambeau_autograd::no_grad(|| ops::uniform_(t, a, b, generator))
     };
     /// Normal with the given mean and standard deviation.
+    #[doc(alias = "torch.nn.init.normal_")]
     normal_ try_normal_ (mean: f64, std: f64, generator: Option<&Generator>) |t| {
         flambeau_autograd::no_grad(|| ops::normal_(t, mean, std, generator))
     };
     /// One value everywhere.
+    #[doc(alias = "torch.nn.init.constant_")]
     constant_ try_constant_ (val: f64) |t| fill(t, Scalar::Float(val));
     /// Ones.
+    #[doc(alias = "torch.nn.init.ones_")]
     ones_ try_ones_ () |t| fill(t, Scalar::Int(1));
     /// Zeros.
+    #[doc(alias = "torch.nn.init.zeros_")]
     zeros_ try_zeros_ () |t| fill(t, Scalar::Int(0));
     /// Ones on the diagonal of a matrix, zeros elsewhere.
+    #[doc(alias = "torch.nn.init.eye_")]
     eye_ try_eye_ () |t| {
         ensure!(t.dim() == 2, Value, "Only tensors with 2 dimensions are supported");
         let (rows, cols) = (t.sizes()[0], t.sizes()[1]);
         write(t, (0..rows * cols).map(|i| if i / cols == i % cols { 1.0 } else { 0.0 }).collect())
     };
     /// Uniform within `gain * sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio 2010).
+    #[doc(alias = "torch.nn.init.xavier_uniform_")]
     xavier_uniform_ try_xavier_uniform_ (gain: f64, generator: Option<&Generator>) |t| {
         let (fan_in, fan_out) = fans(t)?;
         let std = gain * (2.0 / (fan_in + fan_out) as f64).sqrt();
@@ -65,11 +71,13 @@ fills! {
         try_uniform_(t, -bound, bound, generator)
     };
     /// Normal with standard deviation `gain * sqrt(2 / (fan_in + fan_out))` (Glorot and Bengio 2010).
+    #[doc(alias = "torch.nn.init.xavier_normal_")]
     xavier_normal_ try_xavier_normal_ (gain: f64, generator: Option<&Generator>) |t| {
         let (fan_in, fan_out) = fans(t)?;
         try_normal_(t, 0.0, gain * (2.0 / (fan_in + fan_out) as f64).sqrt(), generator)
     };
     /// Uniform within `gain * sqrt(3 / fan)` (He et al. 2015).
+    #[doc(alias = "torch.nn.init.kaiming_uniform_")]
     kaiming_uniform_ try_kaiming_uniform_ (o: &Kaiming) |t| {
         if t.numel() == 0 {
             return Ok(());
@@ -78,6 +86,7 @@ fills! {
         try_uniform_(t, -bound, bound, o.generator.as_ref())
     };
     /// Normal with standard deviation `gain / sqrt(fan)` (He et al. 2015).
+    #[doc(alias = "torch.nn.init.kaiming_normal_")]
     kaiming_normal_ try_kaiming_normal_ (o: &Kaiming) |t| {
         if t.numel() == 0 {
             return Ok(());
@@ -85,14 +94,18 @@ fills! {
         try_normal_(t, 0.0, o.std(t)?, o.generator.as_ref())
     };
     /// Normal, drawn again outside `a` to `b`.
+    #[doc(alias = "torch.nn.init.trunc_normal_")]
     trunc_normal_ try_trunc_normal_ (mean: f64, std: f64, a: f64, b: f64, generator: Option<&Generator>) |t| {
         truncated(t, mean, std, a, b, generator)
     };
     /// A matrix with orthonormal rows or columns, times `gain` (Saxe et al. 2013); further dimensions count as columns.
+    #[doc(alias = "torch.nn.init.orthogonal_")]
     orthogonal_ try_orthogonal_ (gain: f64, generator: Option<&Generator>) |t| orthogonal(t, gain, generator);
     /// Kernels of a convolution that keeps its input's channels, per group.
+    #[doc(alias = "torch.nn.init.dirac_")]
     dirac_ try_dirac_ (groups: i64) |t| dirac(t, groups);
     /// A matrix of normal elements with a part of each column set to zero (Martens 2010).
+    #[doc(alias = "torch.nn.init.sparse_")]
     sparse_ try_sparse_ (sparsity: f64, std: f64, generator: Option<&Generator>) |t| {
         ensure!(t.dim() == 2, Value, "Only tensors with 2 dimensions are supported");
         let (rows, cols) = (t.sizes()[0], t.sizes()[1]);
@@ -216,9 +229,7 @@ fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generat
         return Ok(());
     }
     // a number as the tensor's dtype holds it
-    let held = |v: f64| -> Result<f64> {
-        Tensor::scalar_raw(v)?.try_to(t.dtype())?.try_item()
-    };
+    let held = |v: f64| -> Result<f64> { Tensor::scalar_raw(v)?.try_to(t.dtype())?.try_item() };
     let inside = cdf((b - mean) / std)? - cdf((a - mean) / std)?;
     if inside > 0.3 {
         let (low, high) = (held(a)?, held(b)?);

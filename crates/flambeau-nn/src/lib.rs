@@ -58,8 +58,6 @@ pub mod prelude {
 /// What the derive's code names.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::field::{
-        Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut,
-    };
+    pub use crate::field::{Field, Probe, ProbeField, ProbeFieldMut, ProbeMut, ProbeOther, ProbeOtherMut};
     pub use flambeau_core::Result;
 }

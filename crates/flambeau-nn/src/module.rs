@@ -239,10 +239,9 @@ pub trait Module: Debug + Send + Sync + Any {
     /// A module behind a shared `Arc`.
     #[doc(hidden)]
     fn try_convert_floating(&mut self, dtype: DType) -> Result<()> {
-        walk::convert(
-            self.as_module_mut(),
-            &|t: &Tensor| if t.is_floating_point() { t.try_to(dtype) } else { Ok(t.clone()) },
-        )
+        walk::convert(self.as_module_mut(), &|t: &Tensor| {
+            if t.is_floating_point() { t.try_to(dtype) } else { Ok(t.clone()) }
+        })
     }
     /// `model.to(bf16)`, `model.to(Device::cuda(0))`, or both. Build optimizers after it: it puts new parameters in
     /// place of the present ones.

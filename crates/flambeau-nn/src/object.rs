@@ -93,9 +93,8 @@ impl Object for ModuleObject {
                 Ok(Vec::new())
             }),
             ("state_dict", []) => self.with(|m| Ok(dict(m.state_dict().into_iter()))),
-            ("named_parameters", []) => self.with(|m| {
-                Ok(dict(m.named_parameters().into_iter().map(|(n, p)| (n, p.tensor().clone()))))
-            }),
+            ("named_parameters", []) => self
+                .with(|m| Ok(dict(m.named_parameters().into_iter().map(|(n, p)| (n, p.tensor().clone()))))),
             ("named_buffers", []) => {
                 self.with(|m| Ok(dict(m.named_buffers().into_iter().map(|(n, b)| (n, b.tensor().clone())))))
             }

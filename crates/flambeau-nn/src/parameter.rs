@@ -3,7 +3,7 @@
 use flambeau_core::class::IntoArg;
 use flambeau_core::ergonomic::{Operand, expect};
 use flambeau_core::{Result, Tensor};
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct Parameter(Arc<Inner>);
 impl Parameter {
     /// A parameter over the tensor's memory. Panics for dtypes that have no gradient.
     #[track_caller]
-    pub fn new(data: impl AsRef<Tensor>) -> Parameter {
-        expect(Self::try_new(data.as_ref(), true))
+    pub fn new(data: impl Borrow<Tensor>) -> Parameter {
+        expect(Self::try_new(data.borrow(), true))
     }
     /// A parameter over the tensor's memory that requires a gradient, or does not.
     ///

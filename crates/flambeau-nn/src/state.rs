@@ -93,12 +93,14 @@ impl ToTree for StateDict {
     fn to_tree(&self) -> Tree<Tensor> {
         let text = |s: &str| Tree::Str(s.to_owned());
         let entries = self.entries.iter().map(|(n, t)| (text(n), Tree::Tensor(t.clone()))).collect();
-        let versions = self.versions.iter().map(|(n, v)| {
-            (text(n), Tree::Dict(vec![(text("version"), Tree::Int(*v))]))
-        });
+        let versions =
+            self.versions.iter().map(|(n, v)| (text(n), Tree::Dict(vec![(text("version"), Tree::Int(*v))])));
         let metadata = Tree::OrderedDict(versions.collect(), Box::new(Tree::None));
-        let attributes =
-            if self.versions.is_empty() { Tree::None } else { Tree::Dict(vec![(text("_metadata"), metadata)]) };
+        let attributes = if self.versions.is_empty() {
+            Tree::None
+        } else {
+            Tree::Dict(vec![(text("_metadata"), metadata)])
+        };
         Tree::OrderedDict(entries, Box::new(attributes))
     }
 }

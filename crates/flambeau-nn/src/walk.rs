@@ -72,7 +72,10 @@ pub(crate) fn named_children(m: &dyn Module) -> Vec<(String, &dyn Module)> {
     Own::of(m).modules.into_iter().filter(|(_, c)| identity(*c).is_none_or(|id| seen.insert(id))).collect()
 }
 
-fn members<T: AsRef<Tensor>>(root: &dyn Module, pick: impl Fn(Own<'_>) -> Vec<(String, T)>) -> Vec<(String, T)> {
+fn members<T: AsRef<Tensor>>(
+    root: &dyn Module,
+    pick: impl Fn(Own<'_>) -> Vec<(String, T)>,
+) -> Vec<(String, T)> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     for (prefix, m) in named_modules(root) {
@@ -100,8 +103,8 @@ pub(crate) fn submodule<'a>(root: &'a dyn Module, path: &str) -> Result<&'a dyn 
         let own = Own::of(at);
         let found = own.modules.iter().find(|(n, _)| n == name).map(|(_, m)| *m);
         at = found.ok_or_else(|| {
-            let other = own.parameters.iter().any(|(n, _)| n == name)
-                || own.buffers.iter().any(|(n, _)| n == name);
+            let other =
+                own.parameters.iter().any(|(n, _)| n == name) || own.buffers.iter().any(|(n, _)| n == name);
             if other {
                 Error::attribute(format!("`{name}` is not an nn.Module"))
             } else {

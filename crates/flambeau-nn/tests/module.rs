@@ -80,9 +80,22 @@ fn the_derive_walks_every_kind_of_field() {
     let m = net();
     let names: Vec<String> = m.named_parameters().into_iter().map(|(n, _)| n).collect();
     let want = [
-        "block.scale", "block.fc.weight", "block.fc.bias", "maybe.weight", "maybe.bias", "many.0.weight",
-        "many.0.bias", "many.1.weight", "many.1.bias", "list.0", "boxed.0.weight", "boxed.0.bias",
-        "shared.weight", "shared.bias", "last.weight", "last.bias",
+        "block.scale",
+        "block.fc.weight",
+        "block.fc.bias",
+        "maybe.weight",
+        "maybe.bias",
+        "many.0.weight",
+        "many.0.bias",
+        "many.1.weight",
+        "many.1.bias",
+        "list.0",
+        "boxed.0.weight",
+        "boxed.0.bias",
+        "shared.weight",
+        "shared.bias",
+        "last.weight",
+        "last.bias",
     ];
     assert_eq!(names, want);
     let state: Vec<String> = m.state_dict().keys().map(str::to_owned).collect();
@@ -93,8 +106,8 @@ fn the_derive_walks_every_kind_of_field() {
     assert_eq!(
         modules,
         [
-            "", "block", "block.fc", "maybe", "many", "many.0", "many.1", "named", "named.a", "list", "boxed",
-            "boxed.0", "boxed.1", "shared", "last"
+            "", "block", "block.fc", "maybe", "many", "many.0", "many.1", "named", "named.a", "list",
+            "boxed", "boxed.0", "boxed.1", "shared", "last"
         ]
     );
     assert_eq!(m.buffers().len(), 2);
@@ -308,12 +321,17 @@ fn constructors_refuse_with_pytorch_texts() {
 #[test]
 fn by_name() {
     use flambeau_core::library::object::construct;
-    let m = construct("torch.nn.Linear", &[2i64.into(), 3i64.into()], &[("bias".into(), false.into())]).unwrap();
+    let m =
+        construct("torch.nn.Linear", &[2i64.into(), 3i64.into()], &[("bias".into(), false.into())]).unwrap();
     assert_eq!(m.repr(), "Linear(in_features=2, out_features=3, bias=False)");
     let out = m.call(&[ones(&[1, 2]).into()], &[]).unwrap();
     assert_eq!(out.len(), 1);
     let e = construct("torch.nn.Linear", &[2i64.into()], &[]).unwrap_err();
     assert_eq!(e.message(), "Linear.__init__() missing 1 required positional argument: 'out_features'");
-    let e = construct("torch.nn.Conv2d", &[2i64.into(), 2i64.into(), 1i64.into()], &[("foo".into(), 1i64.into())]);
+    let e = construct(
+        "torch.nn.Conv2d",
+        &[2i64.into(), 2i64.into(), 1i64.into()],
+        &[("foo".into(), 1i64.into())],
+    );
     assert_eq!(e.unwrap_err().message(), "Conv2d.__init__() got an unexpected keyword argument 'foo'");
 }

@@ -148,4 +148,13 @@ macro_rules! adam {
     };
 }
 adam!(AdamOptions, Adam, "Adam", |o| o.decoupled_weight_decay);
-adam!(AdamWOptions, AdamW, "AdamW", |o| { let _ = o; true }, fixed);
+adam!(
+    AdamWOptions,
+    AdamW,
+    "AdamW",
+    |o| {
+        let _ = o;
+        true
+    },
+    fixed
+);

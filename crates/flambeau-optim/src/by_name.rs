@@ -2,8 +2,9 @@
 
 use crate::lr_scheduler::{
     ConstantLROptions, CosineAnnealingLROptions, CosineAnnealingWarmRestartsOptions, ExponentialLROptions,
-    LRScheduler, LambdaSchedule, LinearLROptions, MultiStepLROptions, MultiplicativeSchedule, OneCycleLROptions,
-    PolynomialLROptions, ReduceLROnPlateau, ReduceLROnPlateauOptions, Schedule, Scheduler, StepLROptions,
+    LRScheduler, LambdaSchedule, LinearLROptions, MultiStepLROptions, MultiplicativeSchedule,
+    OneCycleLROptions, PolynomialLROptions, ReduceLROnPlateau, ReduceLROnPlateauOptions, Schedule, Scheduler,
+    StepLROptions,
 };
 use crate::optimizer::{Algorithm, Optim, Optimizer};
 use crate::saved::value;
@@ -40,7 +41,10 @@ fn first<'a>(
 fn parameters(v: &Value) -> Result<Vec<Parameter>> {
     let tensor = |v: &Value| match v {
         Value::Tensor(t) => Ok(Parameter::of_leaf(t.clone())),
-        other => Err(Error::type_(format!("optimizer can only optimize Tensors, but one of the params is {}", other.type_name()))),
+        other => Err(Error::type_(format!(
+            "optimizer can only optimize Tensors, but one of the params is {}",
+            other.type_name()
+        ))),
     };
     match v {
         Value::List(l) | Value::Tuple(l) => l.iter().map(tensor).collect(),
@@ -123,7 +127,10 @@ pub fn optimizer<A: Algorithm>(args: &[Value], kwargs: &Kwargs) -> Result<Object
             let mut groups = Vec::new();
             for g in l {
                 let Value::Dict(entries) = g else {
-                    return Err(Error::type_(format!("param_group must be a dict, but got {}", g.type_name())));
+                    return Err(Error::type_(format!(
+                        "param_group must be a dict, but got {}",
+                        g.type_name()
+                    )));
                 };
                 let (mut params, mut options) = (Vec::new(), defaults.clone());
                 for (k, v) in entries {
@@ -139,11 +146,7 @@ pub fn optimizer<A: Algorithm>(args: &[Value], kwargs: &Kwargs) -> Result<Object
         }
         other => vec![(parameters(other)?, defaults.clone())],
     };
-    ensure!(
-        groups.iter().any(|(p, _)| !p.is_empty()),
-        Value,
-        "optimizer got an empty parameter list"
-    );
+    ensure!(groups.iter().any(|(p, _)| !p.is_empty()), Value, "optimizer got an empty parameter list");
     let inner = Mutex::new(Box::new(Optim::with_groups(groups, defaults)?) as Box<dyn Optimizer>);
     Ok(ObjectRef::new(OptimizerObject { name: A::NAME, inner }))
 }

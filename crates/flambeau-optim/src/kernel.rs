@@ -30,8 +30,11 @@ pub(crate) fn fused(
     let _no_grad = flambeau_autograd::no_grad_guard();
     let target = real(p)?;
     // the kernels walk row-major memory; other layouts go through a copy
-    let work =
-        if target.is_contiguous() { target.clone() } else { ops::clone(&target, Some(MemoryFormat::Contiguous))? };
+    let work = if target.is_contiguous() {
+        target.clone()
+    } else {
+        ops::clone(&target, Some(MemoryFormat::Contiguous))?
+    };
     let grad = real(grad)?;
     if grad.sizes() != target.sizes() || grad.dtype() != target.dtype() {
         return Err(Error::shape(format!(

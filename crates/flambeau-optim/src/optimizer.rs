@@ -183,10 +183,7 @@ impl<A: Algorithm> Optim<A> {
     ///
     /// # Errors
     /// Options out of range; no parameters; tensors that are no leaves.
-    pub fn with_options(
-        params: impl IntoIterator<Item = impl Into<Parameter>>,
-        options: A,
-    ) -> Result<Self> {
+    pub fn with_options(params: impl IntoIterator<Item = impl Into<Parameter>>, options: A) -> Result<Self> {
         let params: Vec<Parameter> = params.into_iter().map(Into::into).collect();
         ensure!(!params.is_empty(), Value, "optimizer got an empty parameter list");
         Self::with_groups(vec![(params, options.clone())], options)

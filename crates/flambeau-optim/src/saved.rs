@@ -2,7 +2,7 @@
 
 use crate::group::State;
 use crate::optimizer::{Algorithm, Optim};
-use flambeau_core::{DType, Error, Result, Tensor, Value, ensure, ops};
+use flambeau_core::{Error, Result, Tensor, Value, ensure, ops};
 use flambeau_serialization::Tree;
 
 fn text(s: &str) -> Tree<Tensor> {
@@ -133,7 +133,10 @@ pub(crate) fn load<A: Algorithm>(o: &mut Optim<A>, saved: &Tree<Tensor>) -> Resu
         }
         g.options.check()?;
         for (i, id) in ids.iter().enumerate() {
-            let found = state.iter().find(|(k, _)| matches!((k, id), (Tree::Int(a), Tree::Int(b)) if a == b)).map(|(_, v)| v);
+            let found = state
+                .iter()
+                .find(|(k, _)| matches!((k, id), (Tree::Int(a), Tree::Int(b)) if a == b))
+                .map(|(_, v)| v);
             g.states[i] = match found {
                 Some(s) => restored::<A>(s, g.params[i].tensor())?,
                 None => State::default(),

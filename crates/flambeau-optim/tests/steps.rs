@@ -2,7 +2,9 @@
 
 use flambeau_core::Tensor;
 use flambeau_nn::prelude::*;
-use flambeau_optim::lr_scheduler::{CosineAnnealingLR, LRScheduler, LambdaLR, OneCycleLR, ReduceLROnPlateauOptions, StepLR};
+use flambeau_optim::lr_scheduler::{
+    CosineAnnealingLR, LRScheduler, LambdaLR, OneCycleLR, ReduceLROnPlateauOptions, StepLR,
+};
 use flambeau_optim::{AdamOptions, AdamWOptions, Optimizer, SGD, SGDOptions};
 use flambeau_serialization::Tree;
 
@@ -44,7 +46,10 @@ fn steps_are_pytorchs() {
         |p| Box::new(sgd().momentum(0.9).nesterov(true).build(p)),
         [0.272049993, -0.544099987, 2.63602495, -0.0427333377, 0.792733312],
     );
-    run(|p| Box::new(sgd().maximize(true).build(p)), [1.29999995, -2.5999999, 3.1500001, 0.683333397, 0.0666666776]);
+    run(
+        |p| Box::new(sgd().maximize(true).build(p)),
+        [1.29999995, -2.5999999, 3.1500001, 0.683333397, 0.0666666776],
+    );
     let adam = || AdamOptions::new().lr(0.1);
     run(|p| Box::new(adam().build(p)), [0.707681715, -1.70768166, 2.70768166, 0.21946618, 0.530533791]);
     run(
@@ -70,15 +75,30 @@ fn state_goes_to_files_and_back() {
         Some(Tree::List(l)) => l[0].clone(),
         other => panic!("{other:?}"),
     };
-    let keys: Vec<_> = group.entries().unwrap().iter().map(|(k, _)| match k {
-        Tree::Str(s) => s.as_str(),
-        _ => "",
-    }).collect();
+    let keys: Vec<_> = group
+        .entries()
+        .unwrap()
+        .iter()
+        .map(|(k, _)| match k {
+            Tree::Str(s) => s.as_str(),
+            _ => "",
+        })
+        .collect();
     assert_eq!(
         keys,
         [
-            "lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "foreach", "capturable", "differentiable",
-            "fused", "decoupled_weight_decay", "params"
+            "lr",
+            "betas",
+            "eps",
+            "weight_decay",
+            "amsgrad",
+            "maximize",
+            "foreach",
+            "capturable",
+            "differentiable",
+            "fused",
+            "decoupled_weight_decay",
+            "params"
         ]
     );
     let mut b = AdamOptions::new().lr(9.0).build(&q);

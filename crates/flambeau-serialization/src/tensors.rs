@@ -62,10 +62,7 @@ impl TensorSource for Source {
     fn storage_nbytes(&self) -> usize {
         self.here.storage().nbytes()
     }
-    fn with_storage_bytes(
-        &self,
-        f: &mut dyn FnMut(&[u8]) -> crate::Result<()>,
-    ) -> crate::Result<()> {
+    fn with_storage_bytes(&self, f: &mut dyn FnMut(&[u8]) -> crate::Result<()>) -> crate::Result<()> {
         self.here.storage().with_bytes(f).map_err(FileError::tensor)?
     }
     fn location(&self) -> String {
@@ -186,10 +183,12 @@ pub fn dict<'a>(entries: impl IntoIterator<Item = (&'a str, &'a dyn ToTree)>) ->
 #[doc(alias = "torch.save")]
 pub fn save(value: &(impl ToTree + ?Sized), path: impl AsRef<Path>) -> Result<()> {
     let mut failed = None;
-    let tree = value.to_tree().map(&mut |t| Source::new(t).map_err(|e| {
-        failed = Some(e);
-        FileError::Missing(String::new())
-    }));
+    let tree = value.to_tree().map(&mut |t| {
+        Source::new(t).map_err(|e| {
+            failed = Some(e);
+            FileError::Missing(String::new())
+        })
+    });
     let tree = tree.map_err(|e| failed.unwrap_or_else(|| outward(e)))?;
     crate::save(path, &tree).map_err(outward)
 }
@@ -228,9 +227,7 @@ pub fn save_safetensors<S: AsRef<str>>(
 ///
 /// # Errors
 /// Of the file system; damaged files.
-pub fn load_safetensors(
-    path: impl AsRef<Path>,
-) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
+pub fn load_safetensors(path: impl AsRef<Path>) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
     safetensors::load(path, &mut Sink::default()).map_err(outward)
 }
 

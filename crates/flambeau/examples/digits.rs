@@ -58,7 +58,8 @@ impl Forward<&Tensor> for Net {
 fn data() -> Result<(Tensor, Tensor), Box<dyn std::error::Error>> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(&include_bytes!("data/digits.csv.gz")[..]).read_to_string(&mut text)?;
-    let rows: Vec<i64> = text.split([',', '\n']).filter(|v| !v.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
+    let rows: Vec<i64> =
+        text.split([',', '\n']).filter(|v| !v.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
     let count = rows.len() / 65;
     let table = Tensor::from_vec(rows, [count, 65]);
     Ok((table.narrow(1, 0, 64).reshape([-1, 1, 8, 8]).to(f32) / 16, table.select(1, 64)))
@@ -69,13 +70,17 @@ fn train(model: &Net, images: &Tensor, labels: &Tensor) -> Vec<f32> {
     let mut optimizer = optim::Adam::new(model.parameters(), 1e-3);
     let mut losses = Vec::new();
     let bar = ProgressBar::new(EPOCHS);
-    bar.set_style(ProgressStyle::with_template("{bar:30} epoch {pos}/{len}  {msg}  {elapsed}").unwrap_or(ProgressStyle::default_bar()));
+    bar.set_style(
+        ProgressStyle::with_template("{bar:30} epoch {pos}/{len}  {msg}  {elapsed}")
+            .unwrap_or(ProgressStyle::default_bar()),
+    );
     for _ in 0..EPOCHS {
         model.train();
         let order = torch::randperm(images.size(0));
-        for batch in order.split(BATCH) {
+        for batch in order.split(BATCH, 0) {
             optimizer.zero_grad();
-            let loss = criterion.call((&model.call(&images.index_select(0, &batch)), &labels.index_select(0, &batch)));
+            let loss = criterion
+                .call((&model.call(&images.index_select(0, &batch)), &labels.index_select(0, &batch)));
             loss.backward();
             optimizer.step();
             losses.push(loss.item::<f32>());
@@ -124,7 +129,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let predicted = logits.argmax_with(torch::ArgmaxOptions::new().dim(1));
     let correct = predicted.eq(&labels).sum().item::<i64>();
     let picture = std::path::Path::new(&out).with_extension("png");
-    plot::draw(&picture, &losses, &labels.to_vec::<i64>(), &predicted.to_vec::<i64>(), &images.to_vec::<f32>())?;
+    plot::draw(
+        &picture,
+        &losses,
+        &labels.to_vec::<i64>(),
+        &predicted.to_vec::<i64>(),
+        &images.to_vec::<f32>(),
+    )?;
     println!("drew {}", picture.display());
     println!("test accuracy: {:.2} %", 100.0 * correct as f64 / TEST as f64);
     Ok(())

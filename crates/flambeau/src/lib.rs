@@ -43,15 +43,17 @@ pub use flambeau_autograd::{
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
 };
 pub use flambeau_core::functions::*;
+pub use flambeau_core::generated::options::*;
 pub use flambeau_core::generated::{linalg, special};
 pub use flambeau_core::generator::{default_generator, initial_seed, manual_seed, seed};
 pub use flambeau_core::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
 pub use flambeau_core::promotion::{can_cast, promote_types, set_default_dtype};
 pub use flambeau_core::{
-    BackwardOptions, DType, Device, Element, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar,
-    Slice, Tensor, TensorOptions,
+    BackwardOptions, DType, Device, Element, Error, ErrorKind, Generator, Layout, MemoryFormat, Result,
+    Scalar, Slice, Tensor, TensorOptions,
 };
 pub use flambeau_nn_functional::generated::functions::*;
+pub use flambeau_nn_functional::generated::options::*;
 pub use flambeau_optim as optim;
 pub use flambeau_serialization::tensors::{load, save};
 

@@ -64,7 +64,8 @@ fn pytorch_computes_the_same() {
     torch::save(&m.state_dict(), at("ours.pt")).unwrap();
     let x = torch::randn([4, 1, 3, 3]);
     torch::save(&x, at("x.pt")).unwrap();
-    let run = Command::new(&python).args(["-c", CHECK]).args([at("ours.pt"), at("x.pt"), at("theirs.pt")]).output();
+    let run =
+        Command::new(&python).args(["-c", CHECK]).args([at("ours.pt"), at("x.pt"), at("theirs.pt")]).output();
     let run = run.unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), "<All keys matched successfully>");

@@ -99,7 +99,8 @@ pub fn register_class(path: &str, make: Constructor) -> bool {
 /// The constructor of a class, if the name is known.
 pub fn class(path: &str) -> Option<Constructor> {
     registry::init();
-    let by_hand = CLASSES.read().unwrap_or_else(|e| e.into_inner()).as_ref().and_then(|m| m.get(path).copied());
+    let by_hand =
+        CLASSES.read().unwrap_or_else(|e| e.into_inner()).as_ref().and_then(|m| m.get(path).copied());
     by_hand.or_else(|| crate::class::find(path).map(|c| c.make))
 }
 

@@ -26,7 +26,12 @@ macro_rules! activations {
     )*};
 }
 /// Runs the in-place form where it is asked for.
-fn either(x: &Tensor, inplace: bool, fresh: fn(&Tensor) -> Result<Tensor>, here: fn(&Tensor) -> Result<()>) -> Result<Tensor> {
+fn either(
+    x: &Tensor,
+    inplace: bool,
+    fresh: fn(&Tensor) -> Result<Tensor>,
+    here: fn(&Tensor) -> Result<()>,
+) -> Result<Tensor> {
     if inplace {
         here(x)?;
         return Ok(x.clone());

@@ -119,4 +119,12 @@ macro_rules! conv {
 }
 conv!(1, Conv1d, Conv1dOptions, "torch.nn.Conv1d", conv1d, conv1d_padding, "`(N, C, L)` or `(C, L)`");
 conv!(2, Conv2d, Conv2dOptions, "torch.nn.Conv2d", conv2d, conv2d_padding, "`(N, C, H, W)` or `(C, H, W)`");
-conv!(3, Conv3d, Conv3dOptions, "torch.nn.Conv3d", conv3d, conv3d_padding, "`(N, C, D, H, W)` or `(C, D, H, W)`");
+conv!(
+    3,
+    Conv3d,
+    Conv3dOptions,
+    "torch.nn.Conv3d",
+    conv3d,
+    conv3d_padding,
+    "`(N, C, D, H, W)` or `(C, D, H, W)`"
+);

@@ -49,7 +49,8 @@ impl Linear {
     fn from_options(options: LinearOptions) -> Result<Self> {
         let (o, i) = (options.out_features, options.in_features);
         let weight = Parameter::try_new(&empty(&[o, i], options.dtype, options.device)?, true)?;
-        let bias = options.bias.then(|| Parameter::try_new(&empty(&[o], options.dtype, options.device)?, true));
+        let bias =
+            options.bias.then(|| Parameter::try_new(&empty(&[o], options.dtype, options.device)?, true));
         let out = Linear { base: Base::new(), weight, bias: bias.transpose()?, options };
         out.try_reset_parameters()?;
         Ok(out)
@@ -94,7 +95,12 @@ pub struct Bilinear {
 }
 impl Bilinear {
     fn from_options(o: BilinearOptions) -> Result<Self> {
-        flambeau_core::ensure!(o.in1_features > 0, Value, "in1_features must be > 0, but got {}", o.in1_features);
+        flambeau_core::ensure!(
+            o.in1_features > 0,
+            Value,
+            "in1_features must be > 0, but got {}",
+            o.in1_features
+        );
         let w = empty(&[o.out_features, o.in1_features, o.in2_features], o.dtype, o.device)?;
         let weight = Parameter::try_new(&w, true)?;
         let bias = o.bias.then(|| Parameter::try_new(&empty(&[o.out_features], o.dtype, o.device)?, true));

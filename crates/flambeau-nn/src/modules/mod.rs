@@ -107,7 +107,7 @@ macro_rules! by_name {
 /// A layer that has nothing but its options.
 macro_rules! plain {
     ($(#[$doc:meta])* $t:ident, $options:ident) => {
-        plain!($(#[$doc])* $t, $options, |o| Ok(o));
+        plain!($(#[$doc])* $t, $options, |o| Ok::<_, flambeau_core::Error>(o));
     };
     ($(#[$doc:meta])* $t:ident, $options:ident, |$o:ident| $check:expr) => {
         $(#[$doc])*

@@ -149,9 +149,19 @@ macro_rules! adaptive {
     };
 }
 fn positive(sizes: &[i64]) -> Result<()> {
-    ensure!(sizes.iter().all(|s| *s >= 0), Runtime, "elements of output_size must be greater than or equal to 0");
+    ensure!(
+        sizes.iter().all(|s| *s >= 0),
+        Runtime,
+        "elements of output_size must be greater than or equal to 0"
+    );
     Ok(())
 }
-adaptive!(1, AdaptiveAvgPool1d, AdaptiveAvgPool1dOptions, "torch.nn.AdaptiveAvgPool1d", |x, s| f::adaptive_avg_pool1d(x, s));
-adaptive!(2, AdaptiveAvgPool2d, AdaptiveAvgPool2dOptions, "torch.nn.AdaptiveAvgPool2d", |x, s| f::adaptive_avg_pool2d(x, s));
-adaptive!(3, AdaptiveAvgPool3d, AdaptiveAvgPool3dOptions, "torch.nn.AdaptiveAvgPool3d", |x, s| f::adaptive_avg_pool3d(x, s));
+adaptive!(1, AdaptiveAvgPool1d, AdaptiveAvgPool1dOptions, "torch.nn.AdaptiveAvgPool1d", |x, s| {
+    f::adaptive_avg_pool1d(x, s)
+});
+adaptive!(2, AdaptiveAvgPool2d, AdaptiveAvgPool2dOptions, "torch.nn.AdaptiveAvgPool2d", |x, s| {
+    f::adaptive_avg_pool2d(x, s)
+});
+adaptive!(3, AdaptiveAvgPool3d, AdaptiveAvgPool3dOptions, "torch.nn.AdaptiveAvgPool3d", |x, s| {
+    f::adaptive_avg_pool3d(x, s)
+});

@@ -50,6 +50,7 @@ fn unflatten(x: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         flambeau_core::geometry::fmt_sizes(sizes)
     );
     let inner = sizes.iter().map(|s| if *s == -1 { whole / known } else { *s });
-    let shape: Vec<i64> = x.sizes()[..d].iter().copied().chain(inner).chain(x.sizes()[d + 1..].iter().copied()).collect();
+    let shape: Vec<i64> =
+        x.sizes()[..d].iter().copied().chain(inner).chain(x.sizes()[d + 1..].iter().copied()).collect();
     ops::view(x, &shape)
 }

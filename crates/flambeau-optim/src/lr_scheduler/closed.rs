@@ -1,5 +1,8 @@
 //! Schedules that follow from the step's number and the present learning rates.
 
+// keywords are spelt as documented (`T_max`)
+#![allow(non_snake_case)]
+
 use super::{At, Schedule, Scheduler, schedule};
 use crate::by_name;
 use flambeau_core::ergonomic::expect;
@@ -170,7 +173,6 @@ impl Schedule for PolynomialLROptions {
 }
 
 /// Options of [`CosineAnnealingLR`].
-#[allow(non_snake_case)]
 #[class("torch.optim.lr_scheduler.CosineAnnealingLR", make = by_name::scheduler::<CosineAnnealingLROptions>)]
 pub struct CosineAnnealingLROptions {
     /// Steps of half a period.
@@ -201,7 +203,6 @@ impl Schedule for CosineAnnealingLROptions {
 }
 
 /// Options of [`CosineAnnealingWarmRestarts`].
-#[allow(non_snake_case)]
 #[class("torch.optim.lr_scheduler.CosineAnnealingWarmRestarts", make = by_name::scheduler::<CosineAnnealingWarmRestartsOptions>)]
 pub struct CosineAnnealingWarmRestartsOptions {
     /// Steps until the first restart.
@@ -237,12 +238,7 @@ impl Schedule for CosineAnnealingWarmRestartsOptions {
 type Factors = Vec<Box<dyn Fn(i64) -> f64 + Send>>;
 fn factors(f: &Factors, at: At<'_>) -> Result<Vec<f64>> {
     let groups = at.base.len();
-    ensure!(
-        f.len() == 1 || f.len() == groups,
-        Value,
-        "Expected {groups} lr_lambdas, but got {}",
-        f.len()
-    );
+    ensure!(f.len() == 1 || f.len() == groups, Value, "Expected {groups} lr_lambdas, but got {}", f.len());
     Ok((0..groups).map(|g| f[g.min(f.len() - 1)](at.epoch)).collect())
 }
 

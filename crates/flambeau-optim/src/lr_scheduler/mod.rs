@@ -7,9 +7,9 @@ mod plateau;
 
 pub use closed::{
     ConstantLR, ConstantLROptions, CosineAnnealingLR, CosineAnnealingLROptions, CosineAnnealingWarmRestarts,
-    CosineAnnealingWarmRestartsOptions, ExponentialLR, ExponentialLROptions, LambdaLR, LambdaSchedule, LinearLR,
-    LinearLROptions, MultiStepLR, MultiStepLROptions, MultiplicativeLR, MultiplicativeSchedule, PolynomialLR,
-    PolynomialLROptions, StepLR, StepLROptions,
+    CosineAnnealingWarmRestartsOptions, ExponentialLR, ExponentialLROptions, LambdaLR, LambdaSchedule,
+    LinearLR, LinearLROptions, MultiStepLR, MultiStepLROptions, MultiplicativeLR, MultiplicativeSchedule,
+    PolynomialLR, PolynomialLROptions, StepLR, StepLROptions,
 };
 pub use cycle::{Cycle, OneCycleLR, OneCycleLROptions, PerGroup};
 pub use plateau::{ReduceLROnPlateau, ReduceLROnPlateauOptions};
