@@ -672,8 +672,7 @@ pub fn fill(spec: &PointwiseSpec, out: &Tensor, value: Param) -> Result<()> {
     if out.device() == Device::Meta || out.numel() == 0 {
         return Ok(());
     }
-    let l =
-        spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label, out.dtype()))?;
+    let l = spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label, out.dtype()))?;
     let value = match (out.is_conj(), out.is_neg()) {
         (false, false) => value,
         (c, n) => {

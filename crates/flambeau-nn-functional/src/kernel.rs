@@ -66,7 +66,13 @@ pub(crate) mod pool {
         usize::try_from(i).ok().filter(|i| *i < plane).ok_or(Outside(i))
     }
     /// `out[p, k] = x[p, idx[p, k]]` over planes of `plane` elements, `each` indices per plane.
-    pub fn gather_planes(x: Any, plane: usize, idx: &[i64], each: usize, out: AnyMut) -> Option<Result<(), Outside>> {
+    pub fn gather_planes(
+        x: Any,
+        plane: usize,
+        idx: &[i64],
+        each: usize,
+        out: AnyMut,
+    ) -> Option<Result<(), Outside>> {
         with_dtype!(x.dtype(), T in [INT, HALF, FLOAT, COMPLEX] => {
             let (x, out) = (x.get::<T>(), out.get::<T>());
             for (k, (o, i)) in out.iter_mut().zip(idx).enumerate() {
@@ -79,7 +85,13 @@ pub(crate) mod pool {
         }, else None)
     }
     /// `out[p, idx[p, k]] = x[p, k]`, the last one staying; `out` is zeroed first.
-    pub fn scatter_planes(x: Any, plane: usize, idx: &[i64], each: usize, out: AnyMut) -> Option<Result<(), Outside>> {
+    pub fn scatter_planes(
+        x: Any,
+        plane: usize,
+        idx: &[i64],
+        each: usize,
+        out: AnyMut,
+    ) -> Option<Result<(), Outside>> {
         with_dtype!(x.dtype(), T in [INT, HALF, FLOAT, COMPLEX] => {
             let (x, out) = (x.get::<T>(), out.get::<T>());
             out.fill(T::default());
@@ -150,7 +162,10 @@ pub(crate) mod blocks {
                     for x in 0..bw {
                         let ix = x * b.stride[1] - b.padding[1] + tx;
                         if (0..iw).contains(&ix) {
-                            f(column + (y * bw + x) as usize, p * (ih * iw) as usize + (iy * iw + ix) as usize);
+                            f(
+                                column + (y * bw + x) as usize,
+                                p * (ih * iw) as usize + (iy * iw + ix) as usize,
+                            );
                         }
                     }
                 }

@@ -39,7 +39,16 @@ fn convolutions() {
         });
         let (x, w, b) = (values(&[2, 4, 3, 4], 1), values(&[4, 3, 3, 2], 2), values(&[3 * groups], 3));
         both("conv_transpose2d", &[x, w, b], |t| {
-            ops::conv_transpose2d(&t[0], &t[1], Some(&t[2]), &[stride], &[pad.min(1)], &[stride - 1], groups, &[dil])
+            ops::conv_transpose2d(
+                &t[0],
+                &t[1],
+                Some(&t[2]),
+                &[stride],
+                &[pad.min(1)],
+                &[stride - 1],
+                groups,
+                &[dil],
+            )
         });
     }
     let (x, w) = (values(&[3, 9], 1), values(&[2, 3, 4], 2));
@@ -54,9 +63,11 @@ fn linear_layers() {
         ops::linear(&t[0], &t[1], Some(&t[2]))
     });
     both("linear 1d", &[values(&[4], 1), values(&[4], 2)], |t| ops::linear(&t[0], &t[1], None));
-    both("bilinear", &[values(&[2, 3], 1), values(&[2, 4], 2), values(&[5, 3, 4], 3), values(&[5], 4)], |t| {
-        ops::bilinear(&t[0], &t[1], &t[2], Some(&t[3]))
-    });
+    both(
+        "bilinear",
+        &[values(&[2, 3], 1), values(&[2, 4], 2), values(&[5, 3, 4], 3), values(&[5], 4)],
+        |t| ops::bilinear(&t[0], &t[1], &t[2], Some(&t[3])),
+    );
 }
 
 #[test]
@@ -64,7 +75,9 @@ fn pools() {
     both("max_pool2d", &[values(&[2, 3, 7, 6], 1)], |t| {
         ops::max_pool2d(&t[0], &[3, 2], Some(&[2]), &[1], &[1, 2], true, false)
     });
-    both("max_pool1d", &[values(&[3, 9], 1)], |t| ops::max_pool1d(&t[0], &[3], None, &[0], &[1], false, false));
+    both("max_pool1d", &[values(&[3, 9], 1)], |t| {
+        ops::max_pool1d(&t[0], &[3], None, &[0], &[1], false, false)
+    });
     for (include, div) in [(true, None), (false, None), (true, Some(3))] {
         both("avg_pool2d", &[values(&[2, 3, 7, 6], 1)], |t| {
             ops::avg_pool2d(&t[0], &[3, 2], Some(&[2, 1]), &[1], true, include, div)
@@ -74,15 +87,20 @@ fn pools() {
     both("adaptive_max_pool3d", &[values(&[2, 4, 5, 3], 1)], |t| {
         ops::adaptive_max_pool3d(&t[0], &[2, 3, 2], false)
     });
-    let at = ops::max_pool2d_with_indices(&values(&[1, 2, 6, 6], 2), &[2], None, &[0], &[1], false, true).unwrap().1;
-    both("max_unpool2d", &[values(&[1, 2, 3, 3], 1)], |t| ops::max_unpool2d(&t[0], &at, &[2], None, &[0], None));
+    let at = ops::max_pool2d_with_indices(&values(&[1, 2, 6, 6], 2), &[2], None, &[0], &[1], false, true)
+        .unwrap()
+        .1;
+    both("max_unpool2d", &[values(&[1, 2, 3, 3], 1)], |t| {
+        ops::max_unpool2d(&t[0], &at, &[2], None, &[0], None)
+    });
 }
 
 #[test]
 fn norms() {
     let (w, b) = (values(&[4], 2), values(&[4], 3));
     let x = values(&[3, 4, 5], 1);
-    let (m, v) = (values(&[4], 4).alias_detached(), Tensor::from_vec_raw(vec![1.5f64, 0.5, 2.0, 1.0], &[4]).unwrap());
+    let (m, v) =
+        (values(&[4], 4).alias_detached(), Tensor::from_vec_raw(vec![1.5f64, 0.5, 2.0, 1.0], &[4]).unwrap());
     both("batch_norm", &[x.clone(), w.clone(), b.clone()], |t| {
         ops::batch_norm(&t[0], None, None, Some(&t[1]), Some(&t[2]), true, 0.1, 1e-5)
     });
@@ -92,7 +110,9 @@ fn norms() {
     both("instance_norm", &[x.clone(), w.clone(), b.clone()], |t| {
         ops::instance_norm(&t[0], None, None, Some(&t[1]), Some(&t[2]), true, 0.1, 1e-5)
     });
-    both("group_norm", &[x.clone(), w, b], |t| ops::group_norm(&t[0], 2, Some(&t[1]), Some(&t[2]), 1e-5, true));
+    both("group_norm", &[x.clone(), w, b], |t| {
+        ops::group_norm(&t[0], 2, Some(&t[1]), Some(&t[2]), 1e-5, true)
+    });
     let (w, b) = (values(&[4, 5], 2), values(&[4, 5], 3));
     both("layer_norm", &[x.clone(), w.clone(), b], |t| {
         ops::layer_norm(&t[0], &[4, 5], Some(&t[1]), Some(&t[2]), 1e-5, true)
@@ -151,10 +171,13 @@ fn activations() {
 #[test]
 fn embeddings_and_padding() {
     let i = index(&[1, 3, 3, 0, 2, 1], &[2, 3]);
-    both("embedding", &[values(&[4, 3], 1)], |t| {
-        ops::embedding(&i, &t[0], Some(-1), None, 2.0, true, false)
-    });
-    for (mode, pad) in [("constant", [1, 2, -1, 0]), ("reflect", [1, 2, 0, 1]), ("replicate", [3, -1, 1, 0]), ("circular", [1, 2, 3, 0])] {
+    both("embedding", &[values(&[4, 3], 1)], |t| ops::embedding(&i, &t[0], Some(-1), None, 2.0, true, false));
+    for (mode, pad) in [
+        ("constant", [1, 2, -1, 0]),
+        ("reflect", [1, 2, 0, 1]),
+        ("replicate", [3, -1, 1, 0]),
+        ("circular", [1, 2, 3, 0]),
+    ] {
         both(mode, &[values(&[2, 3, 4], 1)], |t| ops::pad(&t[0], &pad, mode, None));
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::ops;
 use flambeau_autograd::formula::{
-    add, add_scalar, div_scalar, eq, masked_not, mul, mul_scalar, neg, number, reshape, sub, sum_all, sum_dims,
+    add, add_scalar, div_scalar, eq, masked_not, mul, mul_scalar, neg, number, reshape, sub, sum_all,
+    sum_dims,
 };
 use flambeau_autograd::functional::vjp;
 use flambeau_core::{Error, Result, Tensor, ops as core};

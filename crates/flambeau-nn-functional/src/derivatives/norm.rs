@@ -101,8 +101,7 @@ pub fn rms_norm_grad(
         });
     }
     let given = [true, weight.is_some()];
-    let all =
-        ops::fused_rms_norm_backward(grad, input, normalized_shape, rstd, weight, &mask(need, given))?;
+    let all = ops::fused_rms_norm_backward(grad, input, normalized_shape, rstd, weight, &mask(need, given))?;
     Ok(pick(all, need, given))
 }
 /// `native_group_norm`

@@ -3,7 +3,9 @@
 use super::util::number;
 use flambeau_core::access::Access;
 use flambeau_core::geometry::{fmt_sizes, wrap_dim};
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, generator::default_generator, ops as core_ops};
+use flambeau_core::{
+    DType, Error, Result, Scalar, Tensor, bail, ensure, generator::default_generator, ops as core_ops,
+};
 
 pub(crate) const SELU_ALPHA: f64 = 1.6732632423543772848170429916717;
 pub(crate) const SELU_SCALE: f64 = 1.0507009873554804934193349852946;
@@ -13,11 +15,7 @@ const ONE: Scalar = Scalar::Int(1);
 pub fn no_bool_hardtanh(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     ensure!(self_.dtype() != DType::Bool, Unsupported, "Bool inputs not supported for hardtanh");
     ensure!(!self_.dtype().is_complex(), Unsupported, "clamp is not supported for complex types");
-    ensure!(
-        min_val.to_f64() <= max_val.to_f64(),
-        Value,
-        "min_val cannot be greater than max_val"
-    );
+    ensure!(min_val.to_f64() <= max_val.to_f64(), Value, "min_val cannot be greater than max_val");
     Ok(())
 }
 /// `softshrink` refuses a negative shift.
@@ -207,7 +205,12 @@ pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option
     core_ops::softmax(input, implicit_dim(input.dim(), dim), dtype)
 }
 /// `torch.nn.functional.log_softmax`
-pub fn log_softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
+pub fn log_softmax(
+    input: &Tensor,
+    dim: Option<i64>,
+    _stacklevel: i64,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
     core_ops::log_softmax(input, implicit_dim(input.dim(), dim), dtype)
 }
 /// `torch.nn.functional.sigmoid`
@@ -236,7 +239,12 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64
     if !hard {
         return Ok(soft);
     }
-    ensure!(logits.dim() > 0, Runtime, "gumbel_softmax: expected at least one dimension, got {}", fmt_sizes(logits.sizes()));
+    ensure!(
+        logits.dim() > 0,
+        Runtime,
+        "gumbel_softmax: expected at least one dimension, got {}",
+        fmt_sizes(logits.sizes())
+    );
     // one-hot forward, soft backward
     let picked = core_ops::unsqueeze(&core_ops::argmax(&soft, Some(d), false)?, d)?;
     let n = logits.sizes()[d as usize];

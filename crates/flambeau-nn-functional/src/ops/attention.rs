@@ -53,7 +53,11 @@ pub fn scaled_dot_product_attention(
     );
     let (mut k, mut v) = (key.clone(), value.clone());
     if enable_gqa {
-        ensure!(query.dim() >= 3 && k.dim() >= 3 && v.dim() >= 3, Runtime, "enable_gqa: expected a dimension of heads");
+        ensure!(
+            query.dim() >= 3 && k.dim() >= 3 && v.dim() >= 3,
+            Runtime,
+            "enable_gqa: expected a dimension of heads"
+        );
         let heads = query.sizes()[query.dim() - 3];
         for t in [&k, &v] {
             let own = t.sizes()[t.dim() - 3];

@@ -411,8 +411,7 @@ fn conv_text_padding(
         x.dim(),
         fmt_sizes(x.sizes())
     );
-    let (stride, dilation) =
-        (per_dim(stride, n, name, "stride")?, per_dim(dilation, n, name, "dilation")?);
+    let (stride, dilation) = (per_dim(stride, n, name, "stride")?, per_dim(dilation, n, name, "dilation")?);
     ensure!(
         stride.iter().all(|s| *s == 1),
         Runtime,
@@ -461,7 +460,11 @@ convolutions!(1 conv1d conv1d_padding conv_transpose1d, 2 conv2d conv2d_padding 
 /// `conv_tbc`
 pub fn conv_tbc(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
     ensure!(self_.dim() == 3, Runtime, "Input must have 3 dims: time, batch, in_channel");
-    ensure!(weight.dim() == 3, Runtime, "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.");
+    ensure!(
+        weight.dim() == 3,
+        Runtime,
+        "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels."
+    );
     ensure!(bias.dim() == 1, Runtime, "Bias must be 1-D");
     let x = core_ops::permute(self_, &[1, 2, 0])?;
     let w = core_ops::permute(weight, &[2, 1, 0])?;

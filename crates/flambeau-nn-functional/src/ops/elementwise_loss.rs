@@ -424,9 +424,7 @@ fn norm(x: &Tensor, p: f64, dim: i64, keepdim: bool) -> Result<Tensor> {
         p if p == 2.0 => root(&sum(&core::mul(&a, &a)?)?),
         p if p == 0.0 => sum(&cast(&core::ne(&a, &number(0)?)?, a.dtype())?),
         p if p == f64::INFINITY => core::max_dim(&a, dim, keepdim).map(|r| r.0),
-        p if p == f64::NEG_INFINITY => {
-            core::neg(&core::max_dim(&core::neg(&a)?, dim, keepdim)?.0)
-        }
+        p if p == f64::NEG_INFINITY => core::neg(&core::max_dim(&core::neg(&a)?, dim, keepdim)?.0),
         p => core::pow(&sum(&core::pow(&a, &number(p)?)?)?, &number(1.0 / p)?),
     }
 }
@@ -483,11 +481,7 @@ pub fn cosine_embedding_loss(
     reduction: &str,
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
-    ensure!(
-        target.dim() <= 1,
-        Runtime,
-        "0D or 1D target tensor expected, multi-target not supported"
-    );
+    ensure!(target.dim() <= 1, Runtime, "0D or 1D target tensor expected, multi-target not supported");
     let want = target.dim() + 1;
     ensure!(
         input1.dim() == want && input2.dim() == want,
@@ -523,15 +517,13 @@ pub fn gaussian_nll_loss(
         if x.len() == v.len() + 1 && x[..x.len() - 1] == *v {
             var = core::unsqueeze(&var, -1)?;
         } else {
-            let homo = x.len() == v.len() && x[..x.len() - 1] == v[..v.len().saturating_sub(1)] && v.last() == Some(&1);
+            let homo = x.len() == v.len()
+                && x[..x.len() - 1] == v[..v.len().saturating_sub(1)]
+                && v.last() == Some(&1);
             ensure!(homo || var.numel() == 1, Value, "var is of incorrect size");
         }
     }
-    ensure!(
-        matches!(reduction, "none" | "mean" | "sum"),
-        Value,
-        "{reduction} is not valid"
-    );
+    ensure!(matches!(reduction, "none" | "mean" | "sum"), Value, "{reduction} is not valid");
     let low: i64 = core::sum(&core::lt(&var, &number(0)?)?, None, false, None)?.try_item()?;
     ensure!(low == 0, Value, "var has negative entry/entries");
     // the bound is not differentiated
@@ -605,11 +597,7 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     );
     let v = tensor.try_to_vec::<i64>()?;
     let n = if num_classes == -1 {
-        ensure!(
-            !v.is_empty(),
-            Runtime,
-            "Can not infer total number of classes from empty tensor."
-        );
+        ensure!(!v.is_empty(), Runtime, "Can not infer total number of classes from empty tensor.");
         v.iter().max().copied().unwrap_or(0) + 1
     } else {
         num_classes

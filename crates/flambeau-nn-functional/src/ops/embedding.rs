@@ -53,8 +53,12 @@ pub fn embedding_lookup_cpu(
     let (w, i) = (plain(weight)?, plain(&cast(indices, DType::I64)?)?);
     let a = Access::new(&[&w, &i], &[out])?;
     let n = w.sizes()[0] as usize;
-    done(kernels::rows(a.any(0)?, n, w.sizes()[1] as usize, a.slice::<i64>(1)?, a.any_mut(0)?), "embedding", w.dtype())?
-        .map_err(|_| Error::index("index out of range in self"))
+    done(
+        kernels::rows(a.any(0)?, n, w.sizes()[1] as usize, a.slice::<i64>(1)?, a.any_mut(0)?),
+        "embedding",
+        w.dtype(),
+    )?
+    .map_err(|_| Error::index("index out of range in self"))
 }
 
 /// `embedding_dense_backward`
@@ -99,7 +103,14 @@ pub fn embedding_dense_backward_cpu(
     let a = Access::new(&[&g, &i], &[out])?;
     let width = *g.sizes().last().unwrap_or(&1) as usize;
     done(
-        kernels::add_rows(a.any(0)?, width, a.slice::<i64>(1)?, padding_idx, scale_grad_by_freq, a.any_mut(0)?),
+        kernels::add_rows(
+            a.any(0)?,
+            width,
+            a.slice::<i64>(1)?,
+            padding_idx,
+            scale_grad_by_freq,
+            a.any_mut(0)?,
+        ),
         "embedding_backward",
         g.dtype(),
     )?

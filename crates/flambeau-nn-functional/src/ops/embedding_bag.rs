@@ -5,11 +5,7 @@ use super::util::{cast, number};
 use flambeau_core::{B8, DType, Result, Tensor, bail, ensure, ops as core};
 
 /// Where each bag starts, and the end of the last.
-fn starts(
-    input: &Tensor,
-    offsets: Option<&Tensor>,
-    include_last_offset: bool,
-) -> Result<Vec<usize>> {
+fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -> Result<Vec<usize>> {
     match (input.dim(), offsets) {
         (2, Some(_)) => bail!(
             Value,
@@ -86,11 +82,7 @@ pub fn embedding_bag(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
         );
     }
-    ensure!(
-        matches!(mode, "sum" | "mean" | "max"),
-        Value,
-        "mode has to be one of sum, mean or max"
-    );
+    ensure!(matches!(mode, "sum" | "mean" | "max"), Value, "mode has to be one of sum, mean or max");
     ensure!(
         !(mode == "max" && scale_grad_by_freq),
         Value,

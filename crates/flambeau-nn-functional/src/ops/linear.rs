@@ -30,11 +30,7 @@ pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
         if w.len() == 1 {
             bail!(Runtime, "size mismatch, got input ({rows}), mat ({rows}x{last}), vec ({features})");
         }
-        bail!(
-            Runtime,
-            "mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {features}x{})",
-            w[0]
-        );
+        bail!(Runtime, "mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {features}x{})", w[0]);
     }
     ensure!(
         input.dtype() == weight.dtype(),
@@ -101,7 +97,11 @@ pub fn linear_cpu(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &
         };
     }
     let b = match bias {
-        Some(b) => Some(if b.numel() as usize == n { plain(b)? } else { plain(&core_ops::expand(b, &[n as i64], false)?)? }),
+        Some(b) => Some(if b.numel() as usize == n {
+            plain(b)?
+        } else {
+            plain(&core_ops::expand(b, &[n as i64], false)?)?
+        }),
         None => None,
     };
     let mut ins: smallvec::SmallVec<[&Tensor; 3]> = smallvec::smallvec![&*x, &*w];
@@ -113,12 +113,7 @@ pub fn linear_cpu(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &
 }
 
 /// `bilinear`
-pub fn bilinear(
-    input1: &Tensor,
-    input2: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-) -> Result<Tensor> {
+pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let (a, b, w) = (input1, input2, weight);
     ensure!(
         a.dim() == b.dim(),

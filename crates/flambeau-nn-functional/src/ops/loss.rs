@@ -13,11 +13,7 @@ pub(crate) const MEAN: i64 = 1;
 pub(crate) const SUM: i64 = 2;
 
 /// The number of a reduction's name; the deprecated pair decides where it is given.
-pub(crate) fn reduction_of(
-    reduction: &str,
-    size_average: Option<bool>,
-    reduce: Option<bool>,
-) -> Result<i64> {
+pub(crate) fn reduction_of(reduction: &str, size_average: Option<bool>, reduce: Option<bool>) -> Result<i64> {
     if size_average.is_some() || reduce.is_some() {
         return Ok(match (size_average.unwrap_or(true), reduce.unwrap_or(true)) {
             (_, false) => NONE,
@@ -232,12 +228,14 @@ fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
     let (x, t) = (input.sizes(), target.sizes());
     ensure!(!x.is_empty(), Value, "Expected 1 or more dimensions (got 0)");
     if x.len() == 1 || t.is_empty() {
+        ensure!(t.len() <= 1, Runtime, "0D or 1D target tensor expected, multi-target not supported");
         ensure!(
-            t.len() <= 1,
-            Runtime,
-            "0D or 1D target tensor expected, multi-target not supported"
+            x.len() == 1 && t.is_empty(),
+            Value,
+            "Expected input batch_size ({}) to match target batch_size ({}).",
+            x[0],
+            t.first().copied().unwrap_or(1)
         );
-        ensure!(x.len() == 1 && t.is_empty(), Value, "Expected input batch_size ({}) to match target batch_size ({}).", x[0], t.first().copied().unwrap_or(1));
         return Ok(());
     }
     ensure!(
@@ -259,14 +257,14 @@ fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
                 "only batches of spatial targets supported (3D tensors) but got targets of dimension: {}",
                 t.len()
             );
-            bail!(
-                Runtime,
-                "size mismatch (got input: {}, target: {}",
-                fmt_sizes(x),
-                fmt_sizes(t)
-            );
+            bail!(Runtime, "size mismatch (got input: {}, target: {}", fmt_sizes(x), fmt_sizes(t));
         }
-        bail!(Value, "Expected target size {}, got {}", torch_size(&want)[10..].trim_end_matches(')'), fmt_sizes(t));
+        bail!(
+            Value,
+            "Expected target size {}, got {}",
+            torch_size(&want)[10..].trim_end_matches(')'),
+            fmt_sizes(t)
+        );
     }
     Ok(())
 }
@@ -299,11 +297,7 @@ pub fn cross_entropy(
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
     if input.sizes() == target.sizes() && target.dtype().is_floating() {
-        ensure!(
-            ignore_index < 0,
-            Runtime,
-            "ignore_index is not supported for floating point target"
-        );
+        ensure!(ignore_index < 0, Runtime, "ignore_index is not supported for floating point target");
         return probabilities(input, target, weight, reduction, label_smoothing);
     }
     ensure!(

@@ -101,12 +101,8 @@ pub fn native_batch_norm_meta_fn(
     _momentum: f64,
     _eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let all = [
-        (running_mean, "running_mean"),
-        (running_var, "running_var"),
-        (weight, "weight"),
-        (bias, "bias"),
-    ];
+    let all =
+        [(running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")];
     let c = check_channels(input, &all)?;
     check_float(input, "batch_norm")?;
     ensure!(
@@ -131,16 +127,8 @@ pub fn native_batch_norm(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let (y, mean, invstd) = native_batch_norm_meta_fn(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
-    )?;
+    let (y, mean, invstd) =
+        native_batch_norm_meta_fn(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
     let (x, w, b) = (plain(input)?, plain_opt(weight)?, plain_opt(bias)?);
     let (rm, rv) = (plain_opt(running_mean)?, plain_opt(running_var)?);
     let shape = channels(x.sizes());
@@ -232,7 +220,11 @@ pub fn native_batch_norm_backward(
     let (Some(mean), Some(invstd)) = (mean, invstd) else {
         return Err(Error::runtime("batch_norm_backward: the statistics are missing"));
     };
-    ensure!(mean.numel() == c && invstd.numel() == c, Shape, "batch_norm_backward: wrong number of statistics");
+    ensure!(
+        mean.numel() == c && invstd.numel() == c,
+        Shape,
+        "batch_norm_backward: wrong number of statistics"
+    );
     let (g, x, w) = (plain(grad_out)?, plain(input)?, plain_opt(weight)?);
     let (mean, invstd) = (plain(&mean)?, plain(&invstd)?);
     let stat = Tensor::empty_raw(&[c], stat_dtype(input, weight), input.device())?;
@@ -282,7 +274,8 @@ pub fn batch_norm(
             torch_size(s)
         );
     }
-    super::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
+    super::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+        .map(|r| r.0)
 }
 /// `torch.batch_norm`
 pub fn batch_norm_torch(
@@ -296,7 +289,8 @@ pub fn batch_norm_torch(
     eps: f64,
     _cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    super::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps).map(|r| r.0)
+    super::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+        .map(|r| r.0)
 }
 
 /// `torch.nn.functional.instance_norm`
@@ -318,17 +312,7 @@ pub fn instance_norm(
             torch_size(input.sizes())
         );
     }
-    instance_norm_torch(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        use_input_stats,
-        momentum,
-        eps,
-        true,
-    )
+    instance_norm_torch(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, true)
 }
 /// `torch.instance_norm`
 pub fn instance_norm_torch(
@@ -347,12 +331,8 @@ pub fn instance_norm_torch(
         Runtime,
         "Expected running_mean and running_var to be defined when use_input_stats is false"
     );
-    let all = [
-        (running_mean, "running_mean"),
-        (running_var, "running_var"),
-        (weight, "weight"),
-        (bias, "bias"),
-    ];
+    let all =
+        [(running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")];
     let c = check_channels(input, &all)?;
     let n = input.sizes()[0];
     // every sample's channels are channels of one sample, so that the batch's statistics are the instances'
@@ -460,7 +440,8 @@ pub fn native_layer_norm_meta_fn(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     row_shape(input, normalized_shape, weight, bias, false)?;
     check_float(input, "LayerNormKernelImpl")?;
-    let stat = || Tensor::empty_raw(&row_stats(input, normalized_shape), stat_dtype(input, weight), input.device());
+    let stat =
+        || Tensor::empty_raw(&row_stats(input, normalized_shape), stat_dtype(input, weight), input.device());
     Ok((empty(input.sizes(), input)?, stat()?, stat()?))
 }
 /// `native_layer_norm`
@@ -507,11 +488,18 @@ pub fn native_layer_norm_backward(
 ) -> Result<Vec<Tensor>> {
     mask_len(output_mask, 3)?;
     let (rows, n) = row_shape(input, normalized_shape, weight, bias, false)?;
-    row_backward(grad_out, input, normalized_shape, rows, n, Some(mean), rstd, weight, bias, [
-        output_mask[0],
-        output_mask[1],
-        output_mask[2],
-    ])
+    row_backward(
+        grad_out,
+        input,
+        normalized_shape,
+        rows,
+        n,
+        Some(mean),
+        rstd,
+        weight,
+        bias,
+        [output_mask[0], output_mask[1], output_mask[2]],
+    )
 }
 /// Layer norm with `mean`, RMS norm without.
 fn row_backward(
@@ -635,11 +623,18 @@ pub fn fused_rms_norm_backward(
 ) -> Result<Vec<Tensor>> {
     mask_len(output_mask, 2)?;
     let (rows, n) = row_shape(input, normalized_shape, weight, None, true)?;
-    let mut all = row_backward(grad_out, input, normalized_shape, rows, n, None, rstd, weight, None, [
-        output_mask[0],
-        output_mask[1],
-        false,
-    ])?;
+    let mut all = row_backward(
+        grad_out,
+        input,
+        normalized_shape,
+        rows,
+        n,
+        None,
+        rstd,
+        weight,
+        None,
+        [output_mask[0], output_mask[1], false],
+    )?;
     all.truncate(2);
     Ok(all)
 }
@@ -671,7 +666,11 @@ pub fn native_group_norm_meta_fn(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(group > 0, Runtime, "Expected num groups to be greater than 0, got {group}");
     ensure!(
-        n >= 0 && c >= 0 && hxw >= 0 && c % group == 0 && n.saturating_mul(c).saturating_mul(hxw) == input.numel(),
+        n >= 0
+            && c >= 0
+            && hxw >= 0
+            && c % group == 0
+            && n.saturating_mul(c).saturating_mul(hxw) == input.numel(),
         Shape,
         "native_group_norm: N={n}, C={c}, HxW={hxw}, group={group} do not fit an input of {}",
         fmt_sizes(input.sizes())
@@ -826,9 +825,14 @@ pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: 
     // channels as rows of a plane whose columns are the positions
     let l: i64 = x[2..].iter().product();
     let square = core_ops::reshape(&core_ops::mul(input, input)?, &[x[0], 1, x[1], l])?;
-    let square = super::constant_pad_nd(&square, &[0, 0, size / 2, (size - 1) / 2], flambeau_core::Scalar::Int(0))?;
+    let square =
+        super::constant_pad_nd(&square, &[0, 0, size / 2, (size - 1) / 2], flambeau_core::Scalar::Int(0))?;
     let mean = super::avg_pool2d(&square, &[size, 1], Some(&[1]), &[0], false, true, None)?;
     let number = super::util::number;
-    let d = core_ops::add(&core_ops::mul(&core_ops::reshape(&mean, x)?, &number(alpha)?)?, &number(k)?, flambeau_core::Scalar::Int(1))?;
+    let d = core_ops::add(
+        &core_ops::mul(&core_ops::reshape(&mean, x)?, &number(alpha)?)?,
+        &number(k)?,
+        flambeau_core::Scalar::Int(1),
+    )?;
     core_ops::div(input, &core_ops::pow(&d, &number(beta)?)?)
 }

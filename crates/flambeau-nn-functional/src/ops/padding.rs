@@ -8,7 +8,12 @@ use flambeau_core::{Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops
 
 /// Padding before and after each dimension, in the order of dimensions.
 fn by_dim(rank: usize, pad: &[i64], op: &str) -> Result<Vec<(i64, i64)>> {
-    ensure!(pad.len().is_multiple_of(2), Runtime, "Length of pad must be even but instead it equals {}", pad.len());
+    ensure!(
+        pad.len().is_multiple_of(2),
+        Runtime,
+        "Length of pad must be even but instead it equals {}",
+        pad.len()
+    );
     ensure!(
         pad.len() <= 2 * rank,
         Runtime,
@@ -126,21 +131,21 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
                 }
                 _ => bail!(Value, "pad: mode must be 0, 1 or 2, got {mode}"),
             }
-            ensure!(n > 0, Runtime, "pad: expected a non-empty dimension {d}, got an input of {}", fmt_sizes(sizes));
+            ensure!(
+                n > 0,
+                Runtime,
+                "pad: expected a non-empty dimension {d}, got an input of {}",
+                fmt_sizes(sizes)
+            );
         }
         let g = grown(n, *p)?;
-        ensure!(
-            g >= 1 || *p == (0, 0),
-            Runtime,
-            "input (W: {n}) is too small. Calculated output W: {g}"
-        );
+        ensure!(g >= 1 || *p == (0, 0), Runtime, "input (W: {n}) is too small. Calculated output W: {g}");
         out.push(g);
     }
     Ok((out, all))
 }
 fn maps(sizes: &[i64], all: &[(i64, i64)], mode: i64) -> Vec<Vec<usize>> {
-    let mut maps: Vec<Vec<usize>> =
-        sizes.iter().zip(all).map(|(n, p)| sources(*n, *p, mode)).collect();
+    let mut maps: Vec<Vec<usize>> = sizes.iter().zip(all).map(|(n, p)| sources(*n, *p, mode)).collect();
     let strides = flambeau_core::geometry::contiguous_strides(sizes);
     for (m, s) in maps.iter_mut().zip(&strides) {
         m.iter_mut().for_each(|i| *i *= *s as usize);
@@ -203,11 +208,7 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
         let value = value.map_or(Scalar::Int(0), Scalar::Float);
         return super::constant_pad_nd(input, pad, value);
     }
-    ensure!(
-        value.is_none_or(|v| v == 0.0),
-        Value,
-        "Padding mode \"{mode}\" doesn't take in value argument"
-    );
+    ensure!(value.is_none_or(|v| v == 0.0), Value, "Padding mode \"{mode}\" doesn't take in value argument");
     let code = match mode {
         "reflect" => REFLECT,
         "replicate" => REPLICATE,

@@ -43,7 +43,12 @@ fn windows(
         Shape,
         "pooling: one stride, padding and dilation per spatial dimension"
     );
-    ensure!(kernel.iter().all(|k| *k > 0), Runtime, "kernel size should be greater than zero, but got {}", named(kernel, "k"));
+    ensure!(
+        kernel.iter().all(|k| *k > 0),
+        Runtime,
+        "kernel size should be greater than zero, but got {}",
+        named(kernel, "k")
+    );
     ensure!(stride.iter().all(|k| *k > 0), Runtime, "stride should not be zero");
     ensure!(
         dilation.iter().all(|k| *k > 0),
@@ -51,7 +56,13 @@ fn windows(
         "dilation should be greater than zero, but got {}",
         named(dilation, "dilation")
     );
-    let what = if n == 3 { "4D or 5D" } else if n == 2 { "3D or 4D" } else { "2D or 3D" };
+    let what = if n == 3 {
+        "4D or 5D"
+    } else if n == 2 {
+        "3D or 4D"
+    } else {
+        "2D or 3D"
+    };
     for d in 0..n {
         ensure!(pad[d] >= 0, Runtime, "pad must be non-negative, but got pad: {}", pad[d]);
         ensure!(
@@ -63,7 +74,11 @@ fn windows(
             dilation[d]
         );
     }
-    check_input(sizes, n, &format!("{name}: Expected {what} (batch mode) tensor with optional 0 dim batch size for input,"))?;
+    check_input(
+        sizes,
+        n,
+        &format!("{name}: Expected {what} (batch mode) tensor with optional 0 dim batch size for input,"),
+    )?;
     let first = sizes.len() - n;
     let mut out = SizeVec::from_slice(&sizes[..first]);
     for d in 0..n {
@@ -92,7 +107,14 @@ fn named(v: &[i64], what: &str) -> String {
         .join(" ")
 }
 
-fn shape(x: &[i64], kernel: &[i64], stride: &[i64], pad: &[i64], dilation: &[i64], ceil: bool) -> Result<PoolShape> {
+fn shape(
+    x: &[i64],
+    kernel: &[i64],
+    stride: &[i64],
+    pad: &[i64],
+    dilation: &[i64],
+    ceil: bool,
+) -> Result<PoolShape> {
     let first = x.len() - kernel.len();
     let planes: i64 = x[..first].iter().product();
     PoolShape::new(planes as usize, &us(&x[first..]), &us(kernel), &us(stride), &us(pad), &us(dilation), ceil)
@@ -447,7 +469,8 @@ pub fn adaptive_avg_pool_cpu(self_: &Tensor, output_size: &[i64], out: &Tensor) 
     let x = plain(self_)?;
     let s = adaptive(x.sizes(), output_size)?;
     let a = Access::new(&[&x], &[out])?;
-    let label = ["adaptive_avg_pool2d", "adaptive_avg_pool2d", "adaptive_avg_pool3d_cpu"][output_size.len() - 1];
+    let label =
+        ["adaptive_avg_pool2d", "adaptive_avg_pool2d", "adaptive_avg_pool3d_cpu"][output_size.len() - 1];
     done(kernels::adaptive_avg_pool(&s, a.any(0)?, a.any_mut(0)?), label, x.dtype())
 }
 /// `_adaptive_avg_pool_backward`
@@ -482,7 +505,11 @@ pub fn adaptive_avg_pool_backward_cpu(
     }
     let s = adaptive(input_sizes, &g.sizes()[g.dim() - spatial as usize..])?;
     let a = Access::new(&[&g], &[out])?;
-    done(kernels::adaptive_avg_pool_backward(&s, a.any(0)?, a.any_mut(0)?), "adaptive_avg_pool_backward", g.dtype())
+    done(
+        kernels::adaptive_avg_pool_backward(&s, a.any(0)?, a.any_mut(0)?),
+        "adaptive_avg_pool_backward",
+        g.dtype(),
+    )
 }
 
 /// Kernel, stride (the kernel where none is given), padding, dilation, one per dimension.
@@ -510,7 +537,11 @@ fn adaptive_size(name: &str, n: usize, output_size: &[i64], text: &str) -> Resul
         l if l == n => Ok(SizeVec::from_slice(output_size)),
         1 => Ok(SizeVec::from_elem(output_size[0], n)),
         l if n == 1 => bail!(Runtime, "{name}() argument 'output_size' should contain one int (got {l})"),
-        _ => bail!(Runtime, "{name}{text}output_size{} must be {n}", if text.contains("internal") { ".size()" } else { "" }),
+        _ => bail!(
+            Runtime,
+            "{name}{text}output_size{} must be {n}",
+            if text.contains("internal") { ".size()" } else { "" }
+        ),
     }
 }
 /// Inputs with too few dimensions have a message of their own where the output size may name input sizes.

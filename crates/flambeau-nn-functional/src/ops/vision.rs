@@ -76,7 +76,11 @@ pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
         "channel_shuffle expects input with > 2 dims, but got input with sizes {}",
         fmt_sizes(x)
     );
-    ensure!(groups > 0, Runtime, "Number of groups to divide channels in must be positive. Value of groups:{groups}");
+    ensure!(
+        groups > 0,
+        Runtime,
+        "Number of groups to divide channels in must be positive. Value of groups:{groups}"
+    );
     ensure!(
         x[1] % groups == 0,
         Runtime,

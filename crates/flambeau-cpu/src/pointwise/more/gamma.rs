@@ -135,9 +135,21 @@ fn upper_fraction(a: f64, x: f64) -> f64 {
 pub fn igamma(a: f64, x: f64) -> f64 {
     match () {
         () if a < 0.0 || x < 0.0 => f64::NAN,
-        () if a == 0.0 => if x > 0.0 { 1.0 } else { f64::NAN },
+        () if a == 0.0 => {
+            if x > 0.0 {
+                1.0
+            } else {
+                f64::NAN
+            }
+        }
         () if x == 0.0 => 0.0,
-        () if a.is_infinite() => if x.is_infinite() { f64::NAN } else { 0.0 },
+        () if a.is_infinite() => {
+            if x.is_infinite() {
+                f64::NAN
+            } else {
+                0.0
+            }
+        }
         () if x.is_infinite() => 1.0,
         () if a > 1e6 => large_shape(a, x).0,
         () if x < a + 1.0 => lower_series(a, x),
@@ -148,9 +160,21 @@ pub fn igamma(a: f64, x: f64) -> f64 {
 pub fn igammac(a: f64, x: f64) -> f64 {
     match () {
         () if a < 0.0 || x < 0.0 => f64::NAN,
-        () if a == 0.0 => if x > 0.0 { 0.0 } else { f64::NAN },
+        () if a == 0.0 => {
+            if x > 0.0 {
+                0.0
+            } else {
+                f64::NAN
+            }
+        }
         () if x == 0.0 => 1.0,
-        () if a.is_infinite() => if x.is_infinite() { f64::NAN } else { 1.0 },
+        () if a.is_infinite() => {
+            if x.is_infinite() {
+                f64::NAN
+            } else {
+                1.0
+            }
+        }
         () if x.is_infinite() => 0.0,
         () if a > 1e6 => large_shape(a, x).1,
         () if x < a + 1.0 => 1.0 - lower_series(a, x),

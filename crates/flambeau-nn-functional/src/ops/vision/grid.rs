@@ -65,10 +65,7 @@ fn fetch(input: &Tensor, at: &[Tensor]) -> Result<Tensor> {
     let mut inside: Option<Tensor> = None;
     for (p, s) in at.iter().zip(sizes) {
         let p = p.alias_detached();
-        let ok = core::logical_and(
-            &core::ge(&p, &number(0)?)?,
-            &core::le(&p, &number((*s - 1) as f64)?)?,
-        )?;
+        let ok = core::logical_and(&core::ge(&p, &number(0)?)?, &core::le(&p, &number((*s - 1) as f64)?)?)?;
         // positions that are not numbers are outside
         let p = core::where_(&ok, &p, &number(0)?)?;
         let p = cast(&p, DType::I64)?;

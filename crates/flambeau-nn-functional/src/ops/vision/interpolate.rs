@@ -29,11 +29,8 @@ fn source(i: usize, step: f64, aligned: bool, cubic: bool, single: bool) -> f64 
     if aligned {
         return round_to(step * i as f64, single);
     }
-    let v = if single {
-        f64::from(step as f32 * (i as f32 + 0.5) - 0.5)
-    } else {
-        step * (i as f64 + 0.5) - 0.5
-    };
+    let v =
+        if single { f64::from(step as f32 * (i as f32 + 0.5) - 0.5) } else { step * (i as f64 + 0.5) - 0.5 };
     if cubic { v } else { v.max(0.0) }
 }
 /// Keys' convolution kernel.
@@ -49,7 +46,15 @@ fn cubic_weight(x: f64, a: f64) -> f64 {
 }
 
 /// Weights of a mode from `n` to `m` positions; `single` computes positions in float32.
-fn weights(mode: &str, n: usize, m: usize, aligned: bool, antialias: bool, scale: Option<f64>, single: bool) -> Result<Weights> {
+fn weights(
+    mode: &str,
+    n: usize,
+    m: usize,
+    aligned: bool,
+    antialias: bool,
+    scale: Option<f64>,
+    single: bool,
+) -> Result<Weights> {
     let mut t = Weights { starts: vec![0], at: Vec::new(), w: Vec::new() };
     let last = n.saturating_sub(1);
     for i in 0..m {
@@ -67,8 +72,7 @@ fn weights(mode: &str, n: usize, m: usize, aligned: bool, antialias: bool, scale
             "linear" | "cubic" if antialias => {
                 let s = step(n, m, aligned, scale, single);
                 let size = if mode == "linear" { 2.0 } else { 4.0 };
-                let (support, inverse) =
-                    if s >= 1.0 { (size * 0.5 * s, 1.0 / s) } else { (size * 0.5, 1.0) };
+                let (support, inverse) = if s >= 1.0 { (size * 0.5 * s, 1.0 / s) } else { (size * 0.5, 1.0) };
                 let centre = s * (i as f64 + 0.5);
                 let first = ((centre - support + 0.5) as i64).max(0);
                 let end = ((centre + support + 0.5) as i64).min(n as i64);
@@ -197,7 +201,11 @@ pub fn resample_backward_cpu(
         return Ok(());
     }
     let a = Access::new(&[&g], &[out])?;
-    done(kernels::backward(&t, inner as usize, size as usize, a.any(0)?, a.any_mut(0)?), "upsample_backward", g.dtype())
+    done(
+        kernels::backward(&t, inner as usize, size as usize, a.any(0)?, a.any_mut(0)?),
+        "upsample_backward",
+        g.dtype(),
+    )
 }
 
 /// `interpolate`
