@@ -119,6 +119,13 @@ pub struct Row {
     pub ergonomic: bool,
 }
 
+impl Row {
+    /// Whether a documented name is that of the in-place form alone: `torch.nn.functional.elu_`.
+    pub fn names_inplace(&self, python: &str) -> bool {
+        self.inplace && python.ends_with('_')
+    }
+}
+
 /// One table file.
 #[derive(Clone, Debug)]
 pub struct Family {

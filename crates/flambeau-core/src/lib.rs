@@ -14,6 +14,7 @@
 
 #[allow(unsafe_code)]
 pub mod access;
+pub mod class;
 pub mod convert;
 pub mod device;
 #[allow(unsafe_code)]

@@ -91,7 +91,6 @@ unsafe fn typed<T: Copy>(
     let pair = Pair { out: out.cast::<T>(), out_row, src: src.cast::<T>(), src_col };
     let grain = (GRAIN / cols.max(1)).div_ceil(ROWS).max(1);
     parallel_for(rows.div_ceil(ROWS), grain, |r| {
-        let pair = pair;
         run(Rows(pair, r.start * ROWS, (r.end * ROWS).min(rows), cols));
     });
 }

@@ -220,6 +220,14 @@ fn row_items(places: &mut Places, row: &Row, core: bool) -> Result<(), String> {
             return Err(format!("{}: `{python}` needs a tensor argument", row.schema.full_name()));
         }
         for form in Form::all(row) {
+            if row.names_inplace(python) {
+                // a documented function in place (`torch.nn.functional.elu_`): one short form
+                if form.mode == Mode::Inplace {
+                    let call = Call { form: &form, method, positional: &row.positional, with: false };
+                    put(places, &at, last.clone(), call.item(&last, python, core), row)?;
+                }
+                continue;
+            }
             let (infix, suffix) = match form.mode {
                 Mode::Plain => ("", ""),
                 Mode::Inplace if method => ("", "_"),

@@ -93,10 +93,16 @@ pub fn python_names(form: &Form) -> Vec<String> {
     let row = form.row;
     let all = row.python.iter().chain(&row.alias);
     let full = |p: &str| if p.starts_with("Tensor.") { format!("torch.{p}") } else { p.to_string() };
+    let all: Vec<&String> = all.collect();
+    let own = all.iter().filter(|p| row.names_inplace(p)).map(|p| full(p));
+    let plain = all.iter().filter(|p| !row.names_inplace(p));
     match form.mode {
-        Mode::Plain => all.map(|p| full(p)).collect(),
-        Mode::Inplace => all.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_")).collect(),
-        Mode::Out => all.filter(|p| !p.starts_with("Tensor.")).map(|p| full(p)).collect(),
+        Mode::Plain => plain.map(|p| full(p)).collect(),
+        Mode::Inplace => {
+            let methods = plain.filter(|p| p.starts_with("Tensor.")).map(|p| format!("torch.{p}_"));
+            methods.chain(own).collect()
+        }
+        Mode::Out => plain.filter(|p| !p.starts_with("Tensor.")).map(|p| full(p)).collect(),
     }
 }
 

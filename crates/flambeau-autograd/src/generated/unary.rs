@@ -2655,8 +2655,8 @@ impl Backward for ComplexBackward {
     const NAME: &'static str = "ComplexBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = if cx.need(0) { Some(crate::formula::real(grad)?) } else { None };
-        let g1 = if cx.need(1) { Some(crate::formula::imag(grad)?) } else { None };
+        let g0 = if cx.need(0) { Some(real_part(grad)?) } else { None };
+        let g1 = if cx.need(1) { Some(imag_part(grad)?) } else { None };
         Ok(Grads::from_iter([g0, g1]))
     }
 }
@@ -2673,8 +2673,8 @@ fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
             let t0 = rt::tangent(real);
             let t1 = rt::tangent(imag);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::formula::real(grad))?,
-                rt::elementwise_jvp(t1, |grad| crate::formula::imag(grad))?,
+                rt::elementwise_jvp(t0, |grad| real_part(grad))?,
+                rt::elementwise_jvp(t1, |grad| imag_part(grad))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;

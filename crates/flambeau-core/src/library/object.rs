@@ -99,7 +99,9 @@ pub fn register_class(path: &str, make: Constructor) -> bool {
 /// The constructor of a class, if the name is known.
 pub fn class(path: &str) -> Option<Constructor> {
     registry::init();
-    CLASSES.read().unwrap_or_else(|e| e.into_inner()).as_ref().and_then(|m| m.get(path).copied())
+    let by_hand =
+        CLASSES.read().unwrap_or_else(|e| e.into_inner()).as_ref().and_then(|m| m.get(path).copied());
+    by_hand.or_else(|| crate::class::find(path).map(|c| c.make))
 }
 
 /// Names of all classes, sorted.
@@ -107,7 +109,9 @@ pub fn class_names() -> Vec<String> {
     registry::init();
     let all = CLASSES.read().unwrap_or_else(|e| e.into_inner());
     let mut v: Vec<String> = all.iter().flat_map(|m| m.keys().cloned()).collect();
+    v.extend(crate::class::classes().iter().map(|c| c.path.to_string()));
     v.sort();
+    v.dedup();
     v
 }
 

@@ -7,6 +7,7 @@
 pub mod erased;
 mod integer;
 mod scalar;
+mod stream;
 mod vector;
 pub mod widen;
 

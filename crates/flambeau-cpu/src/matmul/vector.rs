@@ -58,20 +58,6 @@ real! {
     f16, f32, f16_up, Narrow::down
 }
 
-/// Asks for the cache line `bytes` behind `p`: several streams at once are more than the machine foresees by itself. The
-/// address need not be valid.
-#[inline(always)]
-fn prefetch<T>(p: *const T, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch touches no memory that the program can see.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.wrapping_byte_add(bytes).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (p, bytes);
-}
-
 /// Sums of `R` rows times one vector; `rows[r]` and `x` have the same length.
 #[inline(always)]
 fn dots<I: Isa, T: Real, const R: usize>(rows: [&[T]; R], x: &[T::A]) -> [T::A; R] {
@@ -87,9 +73,6 @@ fn dots<I: Isa, T: Real, const R: usize>(rows: [&[T]; R], x: &[T::A]) -> [T::A; 
             let xv: &[T::A] = &x[p..p + L];
             for r in 0..R {
                 let row = &rows[r][p..p + L];
-                for line in (0..L * size_of::<T>()).step_by(64) {
-                    prefetch(row.as_ptr(), 2048 + line);
-                }
                 for l in 0..L {
                     acc[r][l] = row[l].load().fma::<I>(xv[l], acc[r][l]);
                 }
@@ -173,10 +156,7 @@ impl<T: Real> Job for ByColumns<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        const BLOCK: usize = 4096;
-        /// Columns at once, and elements of each per step.
-        const C: usize = 8;
-        const S: usize = 16;
+        const BLOCK: usize = 1024;
         for (b, y) in self.y.chunks_mut(BLOCK).enumerate() {
             let i = self.i0 + b * BLOCK;
             y.fill(<T::A as Acc>::ZERO);
@@ -184,29 +164,17 @@ impl<T: Real> Job for ByColumns<'_, T> {
             // SAFETY: a column piece of a valid matrix with row stride 1 is contiguous.
             let col = |j: usize| unsafe { std::slice::from_raw_parts(self.m.at(i, j).p, len) };
             let mut j = 0;
-            while j + C <= self.x.len() {
-                let c: [&[T]; C] = std::array::from_fn(|k| col(j + k));
-                let x: [T::A; C] = std::array::from_fn(|k| self.x[j + k]);
-                let mut l = 0;
-                while l + S <= len {
-                    let y = &mut y[l..l + S];
-                    let mut acc: [T::A; S] = std::array::from_fn(|s| y[s]);
-                    for k in 0..C {
-                        let c = &c[k][l..l + S];
-                        prefetch(c.as_ptr(), 1024);
-                        for s in 0..S {
-                            acc[s] = c[s].load().fma::<I>(x[k], acc[s]);
-                        }
-                    }
-                    y.copy_from_slice(&acc);
-                    l += S;
+            while j + 4 <= self.x.len() {
+                let (c0, c1, c2, c3) = (col(j), col(j + 1), col(j + 2), col(j + 3));
+                let x = &self.x[j..j + 4];
+                let (x0, x1, x2, x3) = (x[0], x[1], x[2], x[3]);
+                for (l, y) in y.iter_mut().enumerate() {
+                    let s = c0[l].load().fma::<I>(x0, *y);
+                    let s = c1[l].load().fma::<I>(x1, s);
+                    let s = c2[l].load().fma::<I>(x2, s);
+                    *y = c3[l].load().fma::<I>(x3, s);
                 }
-                for l in l..len {
-                    for k in 0..C {
-                        y[l] = c[k][l].load().fma::<I>(x[k], y[l]);
-                    }
-                }
-                j += C;
+                j += 4;
             }
             while j < self.x.len() {
                 let (c, x) = (col(j), self.x[j]);
@@ -258,7 +226,11 @@ where
         let body = |r: std::ops::Range<usize>| {
             // SAFETY: ranges of rows are disjoint.
             let y = unsafe { y.slice(r.start, r.len()) };
-            if by_rows {
+            let step = if by_rows { mat.rs } else { mat.cs };
+            // SAFETY: the caller vouches for the matrix, whose rows `r` these are.
+            let done = unsafe { super::stream::matvec(mat.at(r.start, 0).p, step, by_rows, x, y) };
+            if done {
+            } else if by_rows {
                 run(ByRows { m: mat, i0: r.start, x, y: &mut *y });
             } else {
                 run(ByColumns { m: mat, i0: r.start, x, y: &mut *y });

@@ -12,7 +12,8 @@ pub fn sort(x: Any, g: Geo, descending: bool, values: AnyMut, indices: &mut [i64
         return None;
     }
     if x.dtype() == DType::I32 {
-        return Some(super::sort::<i32>(x.get(), g, descending, values.get(), indices));
+        super::sort::<i32>(x.get(), g, descending, values.get(), indices);
+        return Some(());
     }
     through(
         x,

@@ -39,7 +39,7 @@ pub fn ndtri(p: f64) -> f64 {
         _ if p == 0.0 => return f64::NEG_INFINITY,
         _ if p == 1.0 => return f64::INFINITY,
         _ if !(p > 0.0 && p < 1.0) => return f64::NAN,
-        _ if p > 0.5 && p > 0.9 => return -lower_tail(1.0 - p),
+        _ if p > 0.9 => return -lower_tail(1.0 - p),
         _ if p < 0.1 => return lower_tail(p),
         _ => {}
     }

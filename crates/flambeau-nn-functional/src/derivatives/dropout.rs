@@ -1,0 +1,1 @@
+//! Dropout is made of differentiable operators.

@@ -1,0 +1,13 @@
+//! Backward formulas that are longer than a line, by family.
+
+pub mod activation;
+pub mod composed;
+pub mod conv;
+pub mod dropout;
+pub mod embedding;
+pub mod linear;
+pub mod loss;
+pub mod norm;
+pub mod padding;
+pub mod pool;
+pub mod vision;

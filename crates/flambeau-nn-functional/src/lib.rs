@@ -1,0 +1,20 @@
+//! `torch.nn.functional` for Flambeau: convolutions, pooling, normalisation, losses, activations, dropout, embeddings,
+//! padding, resampling, attention.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`functional`] | the ergonomic functions, as the documentation names them |
+//! | [`ops`] | every operator as a fallible function, nothing defaulted |
+//!
+//! Operators that `torch.*` or `torch.Tensor` document are in `flambeau-core`, except for convolutions, pooling and
+//! normalisation.
+
+#![deny(unsafe_code)]
+
+pub mod derivatives;
+#[rustfmt::skip]
+pub mod generated;
+mod kernel;
+pub mod ops;
+
+pub use generated::functional;

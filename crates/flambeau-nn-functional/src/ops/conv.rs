@@ -1,0 +1,470 @@
+//! Convolutions. Three bilinear operators over one geometry are closed under differentiation: the convolution itself and
+//! its gradients for input and weight.
+
+use super::util::{cpp_type, done, per_dim, plain, plain_opt, us};
+use crate::kernel::conv as kernels;
+use flambeau_core::access::Access;
+use flambeau_core::geometry::{SizeVec, fmt_sizes};
+use flambeau_core::out::OutMeta;
+use flambeau_core::{Error, Result, Tensor, bail, ensure, ops as core_ops};
+use flambeau_cpu::conv::ConvShape;
+
+fn same_type(input: &Tensor, other: Option<&Tensor>, what: &str) -> Result<()> {
+    match other {
+        Some(o) if o.dtype() != input.dtype() => bail!(
+            Runtime,
+            "Input type ({}) and {what} type ({}) should be the same",
+            cpp_type(input.dtype()),
+            cpp_type(o.dtype())
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// "2 x 3"
+fn times(v: impl Iterator<Item = i64>) -> String {
+    v.map(|d| d.to_string()).collect::<Vec<_>>().join(" x ")
+}
+
+/// Output sizes, after the checks that PyTorch makes, in its order.
+pub fn convolution_meta(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+) -> Result<OutMeta> {
+    ensure!(groups > 0, Runtime, "non-positive groups is not supported");
+    let (x, w) = (input.sizes(), weight.sizes());
+    ensure!(w.len() > 2, Runtime, "weight should have at least three dimensions");
+    ensure!(w.len() <= 5, Runtime, "convolution: expected 1 to 3 spatial dimensions, got {}", w.len() - 2);
+    let n = w.len() - 2;
+    let stride = per_dim(stride, n, "convolution", "stride")?;
+    let padding = per_dim(padding, n, "convolution", "padding")?;
+    let dilation = per_dim(dilation, n, "convolution", "dilation")?;
+    let extra = if transposed {
+        per_dim(output_padding, n, "convolution", "output_padding")?
+    } else {
+        SizeVec::from_elem(0, n)
+    };
+    ensure!(padding.iter().all(|p| *p >= 0), Runtime, "negative padding is not supported");
+    ensure!(extra.iter().all(|p| *p >= 0), Runtime, "negative output_padding is not supported");
+    ensure!(stride.iter().all(|p| *p > 0), Runtime, "non-positive stride is not supported");
+    ensure!(dilation.iter().all(|p| *p > 0), Runtime, "dilation should be greater than zero");
+    ensure!(
+        x.len() == w.len(),
+        Runtime,
+        "Expected {0}-dimensional input for {0}-dimensional weight{1}, but got {2}-dimensional input of size {3} instead",
+        w.len(),
+        fmt_sizes(w),
+        x.len(),
+        fmt_sizes(x)
+    );
+    ensure!(
+        w[0] >= groups,
+        Runtime,
+        "Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {} instead",
+        fmt_sizes(w)
+    );
+    ensure!(
+        w[0] % groups == 0,
+        Runtime,
+        "Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size [{}] instead",
+        fmt_sizes(w)
+    );
+    let given = if transposed { format!("Given transposed={}", 1) } else { format!("Given groups={groups}") };
+    let (channels, out) = if transposed { (w[0], w[1] * groups) } else { (w[1] * groups, w[0]) };
+    ensure!(
+        x[1] == channels,
+        Runtime,
+        "{given}, weight of size {}, expected input{} to have {channels} channels, but got {} channels instead",
+        fmt_sizes(w),
+        fmt_sizes(x),
+        x[1]
+    );
+    if let Some(b) = bias {
+        ensure!(
+            b.sizes() == [out],
+            Runtime,
+            "{}, expected bias to be 1-dimensional with {out} elements, but got bias of size {} instead",
+            if transposed {
+                format!("Given transposed=1, weight of size {}", fmt_sizes(w))
+            } else {
+                format!("Given weight of size {}", fmt_sizes(w))
+            },
+            fmt_sizes(b.sizes())
+        );
+    }
+    ensure!(w[2..].iter().all(|k| *k > 0), Runtime, "weight must have non-empty spatial dimensions");
+    same_type(input, Some(weight), "weight")?;
+    same_type(input, bias, "bias")?;
+    let mut sizes = SizeVec::from_slice(&[x[0], out]);
+    for d in 0..n {
+        let reach = dilation[d].checked_mul(w[d + 2] - 1).and_then(|r| r.checked_add(1));
+        let reach = reach.ok_or_else(|| Error::runtime("convolution: dilation is too large"))?;
+        let room = padding[d].checked_mul(2).and_then(|p| p.checked_add(x[d + 2]));
+        let room = room.ok_or_else(|| Error::runtime("convolution: padding is too large"))?;
+        if transposed {
+            ensure!(
+                extra[d] < stride[d].max(dilation[d]),
+                Runtime,
+                "output padding must be smaller than either stride or dilation, but got output_padding_height: {0} output_padding_width: {0} stride_height: {1} stride_width: {1} dilation_height: {2} dilation_width: {2}",
+                extra[d],
+                stride[d],
+                dilation[d]
+            );
+            let full = (x[d + 2] - 1).checked_mul(stride[d]).and_then(|s| s.checked_add(reach + extra[d]));
+            let full = full.ok_or_else(|| Error::runtime("convolution: stride is too large"))?;
+            sizes.push(full - 2 * padding[d]);
+        } else {
+            if room < reach {
+                let padded = times((0..n).map(|d| x[d + 2] + 2 * padding[d]));
+                let kernel = times((0..n).map(|d| dilation[d] * (w[d + 2] - 1) + 1));
+                bail!(
+                    Runtime,
+                    "Calculated padded input size per channel: ({padded}). Kernel size: ({kernel}). Kernel size can't be greater than actual input size"
+                );
+            }
+            sizes.push((room - reach) / stride[d] + 1);
+        }
+    }
+    if transposed {
+        ensure!(
+            sizes[2..].iter().all(|s| *s > 0),
+            Runtime,
+            "Given input size per channel: ({}). Calculated output size per channel: ({}). Output size is too small",
+            times(x[2..].iter().copied()),
+            times(sizes[2..].iter().copied())
+        );
+    }
+    Ok(OutMeta::new(sizes, input.dtype(), input.device()))
+}
+
+/// The geometry with `x` on the input side and `y` on the output side; all sizes were checked before.
+fn shape(
+    x: &[i64],
+    y: &[i64],
+    w: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<ConvShape> {
+    let n = w.len() - 2;
+    let list = |v: &[i64], what: &str| per_dim(v, n, "convolution", what).map(|v| us(&v));
+    let (stride, padding, dilation) =
+        (list(stride, "stride")?, list(padding, "padding")?, list(dilation, "dilation")?);
+    let head = (x[0] as usize, x[1] as usize, y[1] as usize, groups as usize);
+    let three = |v: &[usize], fill: usize| {
+        let mut r = [fill; 3];
+        r[3 - v.len()..].copy_from_slice(v);
+        r
+    };
+    // sizes come in pairs that fit already; `output` may be smaller than the formula's where `x` is the larger of
+    // several inputs with the same output
+    Ok(ConvShape {
+        n: head.0,
+        c: head.1,
+        o: head.2,
+        groups: head.3,
+        input: three(&us(&x[2..]), 1),
+        kernel: three(&us(&w[2..]), 1),
+        stride: three(&stride, 1),
+        pad: three(&padding, 0),
+        dilation: three(&dilation, 1),
+        output: three(&us(&y[2..]), 1),
+    })
+}
+
+/// `convolution`
+pub fn convolution_cpu(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    _output_padding: &[i64],
+    groups: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (x, w, b) = (plain(input)?, plain(weight)?, plain_opt(bias)?);
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let mut ins = vec![&x, &w];
+    ins.extend(&b);
+    let a = Access::new(&ins, &[out])?;
+    let bias = b.as_ref().map(|_| a.any(2)).transpose()?;
+    let (xs, ys) = if transposed { (out.sizes(), x.sizes()) } else { (x.sizes(), out.sizes()) };
+    let s = shape(xs, ys, w.sizes(), stride, padding, dilation, groups)?;
+    let r = if transposed {
+        kernels::transposed(&s, a.any(0)?, a.any(1)?, bias, a.any_mut(0)?)
+    } else {
+        kernels::forward(&s, a.any(0)?, a.any(1)?, bias, a.any_mut(0)?)
+    };
+    done(r, "convolution", x.dtype())
+}
+
+/// Shapes of a gradient: everything was checked in the forward call, but by-name callers may pass anything.
+fn check_grad(
+    x: &[i64],
+    y: &[i64],
+    w: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<()> {
+    let n = w.len().wrapping_sub(2);
+    ensure!(
+        (1..=3).contains(&n) && x.len() == n + 2 && y.len() == n + 2 && groups > 0,
+        Shape,
+        "convolution gradient: expected 1 to 3 spatial dimensions, the same everywhere"
+    );
+    let all = [stride, padding, dilation];
+    ensure!(
+        all.iter().all(|v| v.len() == n),
+        Shape,
+        "convolution gradient: one stride, padding and dilation per spatial dimension"
+    );
+    ensure!(
+        x[0] == y[0] && w[0] == y[1] && w[1] * groups == x[1] && w[0] % groups == 0,
+        Shape,
+        "convolution gradient: sizes {}, {} and {} do not fit",
+        fmt_sizes(x),
+        fmt_sizes(y),
+        fmt_sizes(w)
+    );
+    for d in 0..n {
+        let bounded = |v: i64, low: i64| (low..=i32::MAX as i64).contains(&v);
+        ensure!(
+            bounded(stride[d], 1) && bounded(padding[d], 0) && bounded(dilation[d], 1) && w[d + 2] > 0,
+            Shape,
+            "convolution gradient: stride {}, padding {}, dilation {} of dimension {d}",
+            stride[d],
+            padding[d],
+            dilation[d]
+        );
+        let reach = dilation[d].saturating_mul(w[d + 2] - 1).saturating_add(1);
+        let room = x[d + 2].saturating_add(2 * padding[d]);
+        ensure!(
+            room >= reach && (room - reach) / stride[d] + 1 == y[d + 2],
+            Shape,
+            "convolution gradient: sizes {}, {} and {} do not fit in dimension {d}",
+            fmt_sizes(x),
+            fmt_sizes(y),
+            fmt_sizes(w)
+        );
+    }
+    Ok(())
+}
+
+/// `_convolution_input_grad`
+pub fn convolution_input_grad_meta(
+    grad_output: &Tensor,
+    weight: &Tensor,
+    input_sizes: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<OutMeta> {
+    check_grad(input_sizes, grad_output.sizes(), weight.sizes(), stride, padding, dilation, groups)?;
+    same_type(grad_output, Some(weight), "weight")?;
+    Ok(OutMeta::of(input_sizes, grad_output.dtype(), grad_output.device()))
+}
+/// `_convolution_input_grad`
+pub fn convolution_input_grad_cpu(
+    grad_output: &Tensor,
+    weight: &Tensor,
+    input_sizes: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (g, w) = (plain(grad_output)?, plain(weight)?);
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let a = Access::new(&[&g, &w], &[out])?;
+    let s = shape(input_sizes, g.sizes(), w.sizes(), stride, padding, dilation, groups)?;
+    done(kernels::backward_input(&s, a.any(0)?, a.any(1)?, a.any_mut(0)?), "convolution_backward", g.dtype())
+}
+/// `_convolution_weight_grad`
+pub fn convolution_weight_grad_meta(
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight_sizes: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<OutMeta> {
+    check_grad(input.sizes(), grad_output.sizes(), weight_sizes, stride, padding, dilation, groups)?;
+    same_type(grad_output, Some(input), "input")?;
+    Ok(OutMeta::of(weight_sizes, grad_output.dtype(), grad_output.device()))
+}
+/// `_convolution_weight_grad`
+pub fn convolution_weight_grad_cpu(
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight_sizes: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (g, x) = (plain(grad_output)?, plain(input)?);
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    if g.numel() == 0 || x.numel() == 0 {
+        return core_ops::zero_(out);
+    }
+    let a = Access::new(&[&x, &g], &[out])?;
+    let s = shape(x.sizes(), g.sizes(), weight_sizes, stride, padding, dilation, groups)?;
+    done(kernels::backward_weight(&s, a.any(0)?, a.any(1)?, a.any_mut(0)?), "convolution_backward", g.dtype())
+}
+
+/// The input with a batch dimension, and whether it had none.
+fn batched(name: &str, n: usize, input: &Tensor) -> Result<(Tensor, bool)> {
+    match input.dim() {
+        d if d == n + 2 => Ok((input.clone(), false)),
+        d if d == n + 1 => Ok((core_ops::unsqueeze(input, 0)?, true)),
+        _ => bail!(
+            Runtime,
+            "Expected {}D (unbatched) or {}D (batched) input to {name}, but got input of size: {}",
+            n + 1,
+            n + 2,
+            fmt_sizes(input.sizes())
+        ),
+    }
+}
+fn unbatched(out: Tensor, was: bool) -> Result<Tensor> {
+    if was { core_ops::squeeze_dim(&out, 0) } else { Ok(out) }
+}
+
+/// Pads in a mode other than zeros; `pad` is the padding of both sides per spatial dimension.
+fn padded(input: &Tensor, pad: &[i64], mode: &str) -> Result<Tensor> {
+    let both: Vec<i64> = pad.iter().rev().flat_map(|p| [*p, *p]).collect();
+    super::pad(input, &both, mode, None)
+}
+
+fn conv_nd(
+    name: &str,
+    n: usize,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+    padding_mode: &str,
+) -> Result<Tensor> {
+    let (x, single) = batched(name, n, input)?;
+    let none = [0i64; 3];
+    let out = if padding_mode == "zeros" {
+        super::convolution(&x, weight, bias, stride, padding, dilation, false, &none[..n], groups)?
+    } else {
+        let x = padded(&x, &per_dim(padding, n, name, "padding")?, padding_mode)?;
+        super::convolution(&x, weight, bias, stride, &none[..n], dilation, false, &none[..n], groups)?
+    };
+    unbatched(out, single)
+}
+
+fn conv_text_padding(
+    name: &str,
+    n: usize,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &str,
+    dilation: &[i64],
+    groups: i64,
+    padding_mode: &str,
+) -> Result<Tensor> {
+    let (x, single) = batched(name, n, input)?;
+    let none = [0i64; 3];
+    let zero = &none[..n];
+    if padding == "valid" {
+        let out = super::convolution(&x, weight, bias, stride, zero, dilation, false, zero, groups)?;
+        return unbatched(out, single);
+    }
+    ensure!(padding == "same", Runtime, "Invalid padding string: '{padding}'");
+    ensure!(
+        weight.dim() == x.dim(),
+        Runtime,
+        "Expected {0}-dimensional input for {0}-dimensional weight{1}, but got {2}-dimensional input of size {3} instead",
+        weight.dim(),
+        fmt_sizes(weight.sizes()),
+        x.dim(),
+        fmt_sizes(x.sizes())
+    );
+    let (stride, dilation) =
+        (per_dim(stride, n, name, "stride")?, per_dim(dilation, n, name, "dilation")?);
+    ensure!(
+        stride.iter().all(|s| *s == 1),
+        Runtime,
+        "padding='same' is not supported for strided convolutions"
+    );
+    let (mut left, mut pad, mut even) = (SizeVec::new(), Vec::new(), true);
+    for d in 0..n {
+        let total = dilation[d].saturating_mul(weight.sizes()[d + 2] - 1);
+        left.push(total / 2);
+        even &= total % 2 == 0;
+        pad.splice(0..0, [total / 2, total - total / 2]);
+    }
+    let out = if even && padding_mode == "zeros" {
+        super::convolution(&x, weight, bias, &stride, &left, &dilation, false, zero, groups)?
+    } else {
+        let mode = if padding_mode == "zeros" { "constant" } else { padding_mode };
+        let x = super::pad(&x, &pad, mode, None)?;
+        super::convolution(&x, weight, bias, &stride, zero, &dilation, false, zero, groups)?
+    };
+    unbatched(out, single)
+}
+
+macro_rules! convolutions {
+    ($($n:literal $conv:ident $text:ident $transposed:ident),*) => {$(
+        #[doc = concat!("`", stringify!($conv), "`")]
+        pub fn $conv(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64], dilation: &[i64],
+            groups: i64, padding_mode: &str) -> Result<Tensor> {
+            conv_nd(stringify!($conv), $n, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+        }
+        #[doc = concat!("`", stringify!($conv), ".padding`")]
+        pub fn $text(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &str, dilation: &[i64],
+            groups: i64, padding_mode: &str) -> Result<Tensor> {
+            conv_text_padding(stringify!($conv), $n, input, weight, bias, stride, padding, dilation, groups, padding_mode)
+        }
+        #[doc = concat!("`", stringify!($transposed), "`")]
+        pub fn $transposed(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, stride: &[i64], padding: &[i64],
+            output_padding: &[i64], groups: i64, dilation: &[i64]) -> Result<Tensor> {
+            let (x, single) = batched(stringify!($transposed), $n, input)?;
+            unbatched(super::convolution(&x, weight, bias, stride, padding, dilation, true, output_padding, groups)?, single)
+        }
+    )*};
+}
+convolutions!(1 conv1d conv1d_padding conv_transpose1d, 2 conv2d conv2d_padding conv_transpose2d,
+    3 conv3d conv3d_padding conv_transpose3d);
+
+/// `conv_tbc`
+pub fn conv_tbc(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
+    ensure!(self_.dim() == 3, Runtime, "Input must have 3 dims: time, batch, in_channel");
+    ensure!(weight.dim() == 3, Runtime, "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.");
+    ensure!(bias.dim() == 1, Runtime, "Bias must be 1-D");
+    let x = core_ops::permute(self_, &[1, 2, 0])?;
+    let w = core_ops::permute(weight, &[2, 1, 0])?;
+    let y = super::convolution(&x, &w, Some(bias), &[1], &[pad], &[1], false, &[0], 1)?;
+    core_ops::permute(&y, &[2, 0, 1])
+}

@@ -1,0 +1,135 @@
+//! Dropout and its variants.
+
+use super::util::{done, number};
+use flambeau_core::access::Access;
+use flambeau_core::geometry::SizeVec;
+use flambeau_core::{Result, Scalar, Tensor, bail, ensure, generator::default_generator, ops as core_ops};
+
+/// `_dropout_mask` on the meta device.
+pub fn dropout_mask_meta_fn(self_: &Tensor, _p: f64) -> Result<Tensor> {
+    core_ops::empty_like(self_, None, None, None, None, None)
+}
+/// `_dropout_mask`
+pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
+    let out = core_ops::empty_like(self_, None, None, None, None, None)?;
+    {
+        let a = Access::new(&[], &[&out])?;
+        let r = crate::kernel::rng::dropout_mask(&mut default_generator().lock(), a.any_mut(0)?, p);
+        done(r, "bernoulli_scalar_cpu_", out.dtype())?;
+    }
+    Ok(out)
+}
+
+fn check(p: f64) -> Result<()> {
+    ensure!((0.0..=1.0).contains(&p), Value, "dropout probability has to be between 0 and 1, but got {p:?}");
+    Ok(())
+}
+/// Writes `result` into `input` where that was asked for.
+fn finish(input: &Tensor, result: Tensor, inplace: bool) -> Result<Tensor> {
+    if inplace && !result.is_same(input) {
+        core_ops::copy_(input, &result, false)?;
+        return Ok(input.clone());
+    }
+    Ok(result)
+}
+fn ones_at(input: &Tensor, keep: usize) -> Result<Tensor> {
+    let sizes: SizeVec =
+        input.sizes().iter().enumerate().map(|(i, s)| if i < keep { *s } else { 1 }).collect();
+    Tensor::empty_raw(&sizes, input.dtype(), input.device())
+}
+/// The masked input; `noise` has the shape of the mask.
+fn masked(input: &Tensor, noise: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    if !train || p == 0.0 || input.numel() == 0 {
+        return Ok(input.clone());
+    }
+    if p == 1.0 {
+        return core_ops::mul(input, &number(0)?);
+    }
+    core_ops::mul(input, &super::dropout_mask(noise, p)?)
+}
+
+/// `torch.nn.functional.dropout`
+pub fn dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    check(p)?;
+    finish(input, masked(input, input, p, training)?, inplace)
+}
+/// `torch.dropout`
+pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    dropout(input, p, train, false)
+}
+/// `torch.feature_dropout`
+pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    check(p)?;
+    ensure!(input.dim() >= 2, Runtime, "Feature dropout requires at least 2 dimensions in the input");
+    masked(input, &ones_at(input, 2)?, p, train)
+}
+/// `dropout1d`
+pub fn dropout1d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    check(p)?;
+    let rank = input.dim();
+    ensure!(
+        matches!(rank, 2 | 3),
+        Runtime,
+        "dropout1d: Expected 2D or 3D input, but received a {rank}D input. Note that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
+    );
+    channels(input, p, training, inplace, rank == 2)
+}
+/// `dropout2d`
+pub fn dropout2d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    check(p)?;
+    channels(input, p, training, inplace, false)
+}
+/// `dropout3d`
+pub fn dropout3d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    check(p)?;
+    channels(input, p, training, inplace, input.dim() == 4)
+}
+fn channels(input: &Tensor, p: f64, training: bool, inplace: bool, single: bool) -> Result<Tensor> {
+    let x = if single { core_ops::unsqueeze(input, 0)? } else { input.clone() };
+    let y = feature_dropout(&x, p, training)?;
+    let y = if single { core_ops::squeeze_dim(&y, 0)? } else { y };
+    finish(input, y, inplace)
+}
+
+/// What selu gives for minus infinity.
+const ALPHA: f64 = 1.7580993408473766;
+
+fn alpha(input: &Tensor, keep: usize, p: f64, train: bool) -> Result<Tensor> {
+    check(p)?;
+    if !train || p == 0.0 || input.numel() == 0 {
+        return Ok(input.clone());
+    }
+    if p == 1.0 {
+        return core_ops::mul(input, &number(0)?);
+    }
+    let noise = ones_at(input, keep)?;
+    let kept = super::dropout_mask(&noise, p)?;
+    let zero = number(0)?;
+    let kept = core_ops::eq(&core_ops::eq(&kept, &zero)?, &zero)?;
+    let a = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
+    // dropped elements become -ALPHA; then everything is moved to the old mean and variance
+    let kept = core_ops::to_copy(&kept, Some(input.dtype()), None, None, None, false, None)?;
+    let b = core_ops::mul(&core_ops::sub(&kept, &number(1)?, Scalar::Int(1))?, &number(ALPHA * a)?)?;
+    let b = core_ops::add(&b, &number(ALPHA * a * p)?, Scalar::Int(1))?;
+    let noise = core_ops::mul(&kept, &number(a)?)?;
+    core_ops::add(&core_ops::mul(input, &noise)?, &b, Scalar::Int(1))
+}
+/// `torch.nn.functional.alpha_dropout`
+pub fn alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    finish(input, alpha(input, usize::MAX, p, training)?, inplace)
+}
+/// `torch.alpha_dropout`
+pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    alpha(input, usize::MAX, p, train)
+}
+/// `torch.nn.functional.feature_alpha_dropout`
+pub fn feature_alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    finish(input, feature_alpha_dropout_train(input, p, training)?, inplace)
+}
+/// `torch.feature_alpha_dropout`
+pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    if input.dim() < 2 {
+        bail!(Runtime, "Feature dropout requires at least 2 dimensions in the input");
+    }
+    alpha(input, 2, p, train)
+}

@@ -1,0 +1,631 @@
+//! Losses between tensors of one shape, distances, and what goes with them: made of the core's operators.
+
+use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
+use super::util::{cast, number};
+use flambeau_core::geometry::{fmt_sizes, wrap_dim};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, iter::broadcast_all, ops as core};
+
+const ONE: Scalar = Scalar::Int(1);
+
+fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    core::add(a, b, ONE)
+}
+fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    core::sub(a, b, ONE)
+}
+fn plus(a: &Tensor, s: f64) -> Result<Tensor> {
+    core::add(a, &number(s)?, ONE)
+}
+fn scaled(a: &Tensor, s: f64) -> Result<Tensor> {
+    core::mul(a, &number(s)?)
+}
+fn at_least(a: &Tensor, s: f64) -> Result<Tensor> {
+    core::clamp_min(a, Scalar::Float(s))
+}
+fn floating(t: &Tensor, label: &str) -> Result<()> {
+    if !t.dtype().is_floating() {
+        return Err(Error::not_implemented_for(label, t.dtype()));
+    }
+    Ok(())
+}
+/// Both of the broadcast shape, and of the promoted dtype's kernel.
+fn difference(input: &Tensor, target: &Tensor, label: Option<&str>) -> Result<Tensor> {
+    broadcast_all(&[input, target])?;
+    if let Some(l) = label {
+        floating(input, l)?;
+    }
+    sub(input, target)
+}
+/// A weighted mean divides by the sum of the weights.
+fn weighted(loss: Tensor, weight: Option<&Tensor>, input: &Tensor, reduction: i64) -> Result<Tensor> {
+    let Some(w) = weight else { return reduced(&loss, reduction) };
+    ensure!(w.sizes() == input.sizes(), Value, "Weights and input must have the same size.");
+    let loss = core::mul(&loss, w)?;
+    match reduction {
+        MEAN => core::div(&core::sum(&loss, None, false, None)?, &core::sum(w, None, false, None)?),
+        r => reduced(&loss, r),
+    }
+}
+
+/// `mse_loss`
+pub fn mse_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    let d = difference(input, target, Some("mse_cpu"))?;
+    weighted(core::mul(&d, &d)?, weight, input, reduction)
+}
+/// `l1_loss`
+pub fn l1_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    let d = difference(input, target, None)?;
+    weighted(core::abs(&d)?, weight, input, reduction)
+}
+/// `scale * (d^2 / 2 / width)` below `width`, `scale * (|d| - width / 2)` from it on.
+fn huberish(d: &Tensor, width: f64, scale: f64) -> Result<Tensor> {
+    let a = core::abs(d)?;
+    let inner = scaled(&core::mul(d, d)?, 0.5 * scale / width)?;
+    let outer = scaled(&plus(&a, -0.5 * width)?, scale)?;
+    core::where_(&core::lt(&a, &number(width)?)?, &inner, &outer)
+}
+/// `smooth_l1_loss`
+pub fn smooth_l1_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    beta: f64,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    ensure!(beta >= 0.0, Runtime, "smooth_l1_loss does not support negative values for beta.");
+    let label = if beta == 0.0 { None } else { Some("smooth_l1_cpu") };
+    let d = difference(input, target, label)?;
+    let loss = if beta == 0.0 { core::abs(&d)? } else { huberish(&d, beta, 1.0)? };
+    reduced(&loss, reduction)
+}
+/// `huber_loss`
+pub fn huber_loss(
+    input: &Tensor,
+    target: &Tensor,
+    reduction: &str,
+    delta: f64,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, None, None)?;
+    ensure!(delta > 0.0, Runtime, "huber_loss does not support non-positive values for delta.");
+    let d = difference(input, target, Some("huber_cpu"))?;
+    weighted(huberish(&d, delta, delta)?, weight, input, reduction)
+}
+/// `binary_cross_entropy`
+pub fn binary_cross_entropy(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    ensure!(
+        input.sizes() == target.sizes(),
+        Value,
+        "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.",
+        super::util::torch_size(target.sizes()),
+        super::util::torch_size(input.sizes())
+    );
+    floating(input, "binary_cross_entropy")?;
+    let (low, high) = (core::lt(input, &number(0)?)?, core::gt(input, &number(1)?)?);
+    let outside: i64 = core::sum(&core::logical_or(&low, &high)?, None, false, None)?.try_item()?;
+    ensure!(outside == 0, Runtime, "all elements of input should be between 0 and 1");
+    // logarithms are bounded below, so that 0 * log(0) is 0
+    let log_p = at_least(&core::log(input)?, -100.0)?;
+    let log_q = at_least(&core::log1p(&core::neg(input)?)?, -100.0)?;
+    let rest = sub(&number(1)?, target)?;
+    let mut loss = core::neg(&add(&core::mul(target, &log_p)?, &core::mul(&rest, &log_q)?)?)?;
+    if let Some(w) = weight {
+        loss = core::mul(&loss, w)?;
+    }
+    reduced(&loss, reduction)
+}
+/// `-log(sigmoid(x))`, stable for both signs.
+fn minus_log_sigmoid(x: &Tensor) -> Result<Tensor> {
+    core::neg(&super::logsigmoid(x)?)
+}
+/// `binary_cross_entropy_with_logits`
+pub fn binary_cross_entropy_with_logits(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    pos_weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    ensure!(
+        input.sizes() == target.sizes(),
+        Value,
+        "Target size ({}) must be the same as input size ({})",
+        super::util::torch_size(target.sizes()),
+        super::util::torch_size(input.sizes())
+    );
+    let l = minus_log_sigmoid(input)?;
+    let l = match pos_weight {
+        // 1 + (pos_weight - 1) * target
+        Some(p) => core::mul(&plus(&core::mul(&plus(p, -1.0)?, target)?, 1.0)?, &l)?,
+        None => l,
+    };
+    let mut loss = add(&core::mul(&sub(&number(1)?, target)?, input)?, &l)?;
+    if let Some(w) = weight {
+        loss = core::mul(&loss, w)?;
+    }
+    reduced(&loss, reduction)
+}
+/// `kl_div`
+pub fn kl_div(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    log_target: bool,
+) -> Result<Tensor> {
+    let batch_mean = reduction == "batchmean" && size_average.is_none() && reduce.is_none();
+    let reduction = if batch_mean { SUM } else { reduction_of(reduction, size_average, reduce)? };
+    for t in [input, target] {
+        ensure!(!t.dtype().is_complex(), Runtime, "kl_div: Complex inputs not supported.");
+        ensure!(!t.dtype().is_integral(true), Runtime, "kl_div: Integral inputs not supported.");
+    }
+    let loss = if log_target {
+        core::mul(&core::exp(target)?, &sub(target, input)?)?
+    } else {
+        sub(&core::xlogy(target, target)?, &core::mul(target, input)?)?
+    };
+    let loss = reduced(&loss, reduction)?;
+    if batch_mean && input.dim() > 0 {
+        return core::div(&loss, &number(input.sizes()[0])?);
+    }
+    Ok(loss)
+}
+/// `hinge_embedding_loss`
+pub fn hinge_embedding_loss(
+    input: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    let zero = number(0)?;
+    let far = at_least_zero(&sub(&number(margin)?, input)?)?;
+    let far = core::where_(&core::ne(target, &number(1)?)?, &far, &zero)?;
+    let near = core::where_(&core::ne(target, &number(-1)?)?, input, &zero)?;
+    reduced(&add(&far, &near)?, reduction)
+}
+fn at_least_zero(t: &Tensor) -> Result<Tensor> {
+    core::clamp_min(t, Scalar::Int(0))
+}
+/// `margin_ranking_loss`
+pub fn margin_ranking_loss(
+    input1: &Tensor,
+    input2: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    let size = |t: &Tensor| super::util::torch_size(t.sizes());
+    ensure!(
+        input1.dim() == input2.dim() && input1.dim() == target.dim(),
+        Runtime,
+        "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {}, input2: {}, target: {} ",
+        size(input1),
+        size(input2),
+        size(target)
+    );
+    let x = core::mul(&core::neg(target)?, &sub(input1, input2)?)?;
+    reduced(&at_least_zero(&plus(&x, margin)?)?, reduction)
+}
+/// `soft_margin_loss`
+pub fn soft_margin_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    let e = core::exp(&core::mul(&core::neg(target)?, input)?)?;
+    reduced(&core::log1p(&e)?, reduction)
+}
+/// `multilabel_soft_margin_loss`
+pub fn multilabel_soft_margin_loss(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    ensure!(input.dim() > 0, Runtime, "multilabel_soft_margin_loss: expected at least one dimension");
+    let (pos, neg) = (super::logsigmoid(input)?, super::logsigmoid(&core::neg(input)?)?);
+    let rest = sub(&number(1)?, target)?;
+    let mut loss = core::neg(&add(&core::mul(target, &pos)?, &core::mul(&rest, &neg)?)?)?;
+    if let Some(w) = weight {
+        loss = core::mul(&loss, w)?;
+    }
+    let c = input.sizes()[input.dim() - 1];
+    let loss = core::div(&core::sum(&loss, Some(&[-1]), false, None)?, &number(c)?)?;
+    reduced(&loss, reduction)
+}
+
+/// The input as `[N, C]`, with the checks of the margin losses over classes.
+fn classes(input: &Tensor) -> Result<(Tensor, i64, i64)> {
+    let s = input.sizes();
+    let ok = match s {
+        [] => true,
+        [c] => *c != 0,
+        [_, c] => *c != 0,
+        _ => false,
+    };
+    ensure!(
+        ok,
+        Runtime,
+        "Expected non-empty vector or matrix with optional 0-dim batch size, but got: {}",
+        fmt_sizes(s)
+    );
+    let (n, c) = match s {
+        [] => (1, 1),
+        [c] => (1, *c),
+        _ => (s[0], s[1]),
+    };
+    Ok((core::reshape(input, &[n, c])?, n, c))
+}
+/// A mask `[N, C]` that is one where a row's class is.
+fn class_mask(target: &[i64], c: i64) -> Result<Tensor> {
+    let mut v = vec![flambeau_core::B8::from(false); target.len() * c as usize];
+    for (i, t) in target.iter().enumerate() {
+        if *t >= 0 && *t < c {
+            v[i * c as usize + *t as usize] = flambeau_core::B8::from(true);
+        }
+    }
+    Tensor::from_vec_raw(v, &[target.len() as i64, c])
+}
+/// `multi_margin_loss`
+pub fn multi_margin_loss(
+    input: &Tensor,
+    target: &Tensor,
+    p: i64,
+    margin: f64,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    ensure!(p == 1 || p == 2, Value, "only p == 1 and p == 2 supported");
+    ensure!(weight.is_none_or(|w| w.dim() == 1), Value, "weight must be one-dimensional");
+    let (x, n, c) = classes(input)?;
+    ensure!(
+        target.dim() <= 1 && target.numel() == n,
+        Runtime,
+        "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{n}], but got {}. Input has shape {}.",
+        fmt_sizes(target.sizes()),
+        fmt_sizes(input.sizes())
+    );
+    if let Some(w) = weight {
+        ensure!(
+            w.numel() == c,
+            Runtime,
+            "inconsistent weight size, expected {c} but got {}",
+            fmt_sizes(w.sizes())
+        );
+    }
+    ensure!(
+        target.dtype() == DType::I64,
+        Runtime,
+        "expected scalar type Long but found {}",
+        target.dtype().scalar_type_name()
+    );
+    floating(input, "multi_margin_loss")?;
+    let t = target.try_to_vec::<i64>()?;
+    ensure!(t.iter().all(|t| (0..c).contains(t)), Runtime, "target out of range");
+    let mask = class_mask(&t, c)?;
+    let zero = number(0)?;
+    let own = core::sum(&core::where_(&mask, &x, &zero)?, Some(&[1]), true, None)?;
+    let mut z = at_least_zero(&plus(&sub(&x, &own)?, margin)?)?;
+    if p == 2 {
+        z = core::mul(&z, &z)?;
+    }
+    if let Some(w) = weight {
+        let w = core::sum(&core::where_(&mask, w, &zero)?, Some(&[1]), true, None)?;
+        z = core::mul(&z, &w)?;
+    }
+    let z = core::where_(&mask, &zero, &z)?;
+    let loss = core::div(&core::sum(&z, Some(&[1]), false, None)?, &number(c)?)?;
+    if reduction == NONE {
+        return core::reshape(&loss, target.sizes());
+    }
+    reduced(&loss, reduction)
+}
+/// `multilabel_margin_loss`
+pub fn multilabel_margin_loss(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    let (x, n, c) = classes(input)?;
+    ensure!(
+        target.sizes() == input.sizes() || (input.dim() == 0 && target.numel() == 1),
+        Runtime,
+        "inconsistent target size: {} for input of size: {}",
+        fmt_sizes(target.sizes()),
+        fmt_sizes(input.sizes())
+    );
+    ensure!(
+        target.dtype() == DType::I64,
+        Runtime,
+        "expected scalar type Long but found {}",
+        target.dtype().scalar_type_name()
+    );
+    floating(input, "multilabel_margin_loss_forward_out_frame")?;
+    let t = target.try_to_vec::<i64>()?;
+    ensure!(t.iter().all(|t| (-1..c).contains(t)), Runtime, "target out of range");
+    // each target class against all classes that are none
+    let mut pairs_of = vec![flambeau_core::B8::from(false); (n * c * c) as usize];
+    for (i, row) in t.chunks_exact(c as usize).enumerate() {
+        let wanted: Vec<i64> = row.iter().copied().take_while(|t| *t >= 0).collect();
+        for y in &wanted {
+            for k in 0..c {
+                let at = (i as i64 * c + *y) * c + k;
+                if !wanted.contains(&k) {
+                    pairs_of[at as usize] = flambeau_core::B8::from(true);
+                }
+            }
+        }
+    }
+    let pairs = Tensor::from_vec_raw(pairs_of, &[n, c, c])?;
+    let d = sub(&core::unsqueeze(&x, 1)?, &core::unsqueeze(&x, 2)?)?;
+    let z = at_least_zero(&plus(&d, 1.0)?)?;
+    let z = core::where_(&pairs, &z, &number(0)?)?;
+    let loss = core::div(&core::sum(&z, Some(&[1, 2]), false, None)?, &number(c)?)?;
+    if input.dim() < 2 {
+        return core::reshape(&loss, &[]);
+    }
+    reduced(&loss, reduction)
+}
+
+/// `(sum |x|^p)^(1/p)` over a dimension.
+fn norm(x: &Tensor, p: f64, dim: i64, keepdim: bool) -> Result<Tensor> {
+    let a = core::abs(x)?;
+    let sum = |t: &Tensor| core::sum(t, Some(&[dim]), keepdim, None);
+    match p {
+        p if p == 1.0 => sum(&a),
+        p if p == 2.0 => root(&sum(&core::mul(&a, &a)?)?),
+        p if p == 0.0 => sum(&cast(&core::ne(&a, &number(0)?)?, a.dtype())?),
+        p if p == f64::INFINITY => core::max_dim(&a, dim, keepdim).map(|r| r.0),
+        p if p == f64::NEG_INFINITY => {
+            core::neg(&core::max_dim(&core::neg(&a)?, dim, keepdim)?.0)
+        }
+        p => core::pow(&sum(&core::pow(&a, &number(p)?)?)?, &number(1.0 / p)?),
+    }
+}
+/// A square root whose gradient at 0 is 0, as that of a norm is.
+fn root(x: &Tensor) -> Result<Tensor> {
+    let zero = core::eq(x, &number(0)?)?;
+    let safe = core::where_(&zero, &number(1)?, x)?;
+    core::where_(&zero, &number(0)?, &core::sqrt(&safe)?)
+}
+/// `pairwise_distance`
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
+    let d = plus(&sub(x1, x2)?, eps)?;
+    ensure!(d.dim() > 0, Runtime, "pairwise_distance: expected at least one dimension");
+    norm(&d, p, -1, keepdim)
+}
+/// `triplet_margin_loss`
+pub fn triplet_margin_loss(
+    anchor: &Tensor,
+    positive: &Tensor,
+    negative: &Tensor,
+    margin: f64,
+    p: f64,
+    eps: f64,
+    swap: bool,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    ensure!(margin > 0.0, Value, "margin must be greater than 0, got {margin:?}");
+    ensure!(
+        anchor.dim() == positive.dim() && anchor.dim() == negative.dim(),
+        Runtime,
+        "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {}D, positive {}D, and negative {}D inputs",
+        anchor.dim(),
+        positive.dim(),
+        negative.dim()
+    );
+    let near = pairwise_distance(anchor, positive, p, eps, false)?;
+    let mut far = pairwise_distance(anchor, negative, p, eps, false)?;
+    if swap {
+        far = core::minimum(&far, &pairwise_distance(positive, negative, p, eps, false)?)?;
+    }
+    reduced(&at_least_zero(&plus(&sub(&near, &far)?, margin)?)?, reduction)
+}
+/// `cosine_embedding_loss`
+pub fn cosine_embedding_loss(
+    input1: &Tensor,
+    input2: &Tensor,
+    target: &Tensor,
+    margin: f64,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    ensure!(
+        target.dim() <= 1,
+        Runtime,
+        "0D or 1D target tensor expected, multi-target not supported"
+    );
+    let want = target.dim() + 1;
+    ensure!(
+        input1.dim() == want && input2.dim() == want,
+        Runtime,
+        "{want}D target tensor expects {want}D input tensors, but found inputs with sizes {} and {}.",
+        fmt_sizes(input1.sizes()),
+        fmt_sizes(input2.sizes())
+    );
+    // the squares are shifted by this, so that a zero vector has a direction
+    const EPS: f64 = 1e-12;
+    let last = target.dim() as i64;
+    let dot = |a: &Tensor, b: &Tensor| core::sum(&core::mul(a, b)?, Some(&[last]), false, None);
+    let (xx, yy) = (plus(&dot(input1, input1)?, EPS)?, plus(&dot(input2, input2)?, EPS)?);
+    let cos = core::div(&dot(input1, input2)?, &core::sqrt(&core::mul(&xx, &yy)?)?)?;
+    let zero = number(0)?;
+    let near = core::where_(&core::eq(target, &number(1)?)?, &sub(&number(1)?, &cos)?, &zero)?;
+    let far = at_least_zero(&plus(&cos, -margin)?)?;
+    let far = core::where_(&core::eq(target, &number(-1)?)?, &far, &zero)?;
+    reduced(&add(&near, &far)?, reduction)
+}
+/// `gaussian_nll_loss`
+pub fn gaussian_nll_loss(
+    input: &Tensor,
+    target: &Tensor,
+    var: &Tensor,
+    full: bool,
+    eps: f64,
+    reduction: &str,
+) -> Result<Tensor> {
+    let mut var = var.clone();
+    if var.sizes() != input.sizes() {
+        let (x, v) = (input.sizes(), var.sizes());
+        if x.len() == v.len() + 1 && x[..x.len() - 1] == *v {
+            var = core::unsqueeze(&var, -1)?;
+        } else {
+            let homo = x.len() == v.len() && x[..x.len() - 1] == v[..v.len().saturating_sub(1)] && v.last() == Some(&1);
+            ensure!(homo || var.numel() == 1, Value, "var is of incorrect size");
+        }
+    }
+    ensure!(
+        matches!(reduction, "none" | "mean" | "sum"),
+        Value,
+        "{reduction} is not valid"
+    );
+    let low: i64 = core::sum(&core::lt(&var, &number(0)?)?, None, false, None)?.try_item()?;
+    ensure!(low == 0, Value, "var has negative entry/entries");
+    // the bound is not differentiated
+    let bounded = core::clamp_min(&var.alias_detached(), Scalar::Float(eps))?;
+    let var = add(&var, &sub(&bounded, &var.alias_detached())?)?;
+    let d = sub(input, target)?;
+    let mut loss = scaled(&add(&core::log(&var)?, &core::div(&core::mul(&d, &d)?, &var)?)?, 0.5)?;
+    if full {
+        loss = plus(&loss, 0.5 * (2.0 * std::f64::consts::PI).ln())?;
+    }
+    reduced(&loss, reduction_of(reduction, None, None)?)
+}
+/// `poisson_nll_loss`
+pub fn poisson_nll_loss(
+    input: &Tensor,
+    target: &Tensor,
+    log_input: bool,
+    full: bool,
+    size_average: Option<bool>,
+    eps: f64,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    let reduction = reduction_of(reduction, size_average, reduce)?;
+    let mut loss = if log_input {
+        sub(&core::exp(input)?, &core::mul(target, input)?)?
+    } else {
+        sub(input, &core::mul(target, &core::log(&plus(input, eps)?)?)?)?
+    };
+    if full {
+        // Stirling's approximation of log(target!), where the target is above 1
+        let log_t = core::log(target)?;
+        let twopi = scaled(&core::log(&scaled(target, 2.0 * std::f64::consts::PI)?)?, 0.5)?;
+        let stirling = add(&sub(&core::mul(target, &log_t)?, target)?, &twopi)?;
+        let small = core::le(target, &number(1)?)?;
+        loss = add(&loss, &core::where_(&small, &number(0)?, &stirling)?)?;
+    }
+    reduced(&loss, reduction)
+}
+/// `cosine_similarity`
+pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
+    let sizes = broadcast_all(&[x1, x2])?;
+    ensure!(
+        x1.dtype().is_floating() && x2.dtype().is_floating(),
+        Runtime,
+        "expected common dtype to be floating point, yet common dtype is {}",
+        flambeau_core::promotion::promote_types(x1.dtype(), x2.dtype())?.scalar_type_name()
+    );
+    let d = wrap_dim(dim, sizes.len())? as i64;
+    let common = flambeau_core::promotion::promote_types(x1.dtype(), x2.dtype())?;
+    let (x, y) = (cast(x1, common)?, cast(x2, common)?);
+    let (x, y) = (core::expand(&x, &sizes, false)?, core::expand(&y, &sizes, false)?);
+    let unit = |t: &Tensor| -> Result<Tensor> {
+        let n = core::clamp_min(&norm(t, 2.0, d, true)?, Scalar::Float(eps))?;
+        core::div(t, &n)
+    };
+    core::sum(&core::mul(&unit(&x)?, &unit(&y)?)?, Some(&[d]), false, None)
+}
+/// `normalize`
+pub fn normalize(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
+    let d = wrap_dim(dim, input.dim())? as i64;
+    let n = at_least(&norm(input, p, d, true)?, eps)?;
+    core::div(input, &n)
+}
+/// `one_hot`
+pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
+    ensure!(
+        tensor.dtype() == DType::I64,
+        Runtime,
+        "one_hot is only applicable to index tensor of type LongTensor."
+    );
+    let v = tensor.try_to_vec::<i64>()?;
+    let n = if num_classes == -1 {
+        ensure!(
+            !v.is_empty(),
+            Runtime,
+            "Can not infer total number of classes from empty tensor."
+        );
+        v.iter().max().copied().unwrap_or(0) + 1
+    } else {
+        num_classes
+    };
+    ensure!(v.iter().all(|i| *i >= 0), Runtime, "Class values must be non-negative.");
+    if n < 1 {
+        bail!(Runtime, "num_classes should be positive");
+    }
+    ensure!(v.iter().all(|i| *i < n), Runtime, "Class values must be smaller than num_classes.");
+    let mut sizes = tensor.sizes().to_vec();
+    sizes.push(n);
+    let out = Tensor::zeros_raw(&sizes, DType::I64, tensor.device())?;
+    {
+        let a = flambeau_core::access::Access::new(&[], &[&out])?;
+        let o = a.slice_mut::<i64>(0)?;
+        v.iter().enumerate().for_each(|(k, i)| o[k * n as usize + *i as usize] = 1);
+    }
+    Ok(out)
+}

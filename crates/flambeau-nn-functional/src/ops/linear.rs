@@ -1,0 +1,170 @@
+//! Linear and bilinear layers.
+
+use super::util::{done, plain, resolved};
+use crate::kernel::matmul as kernels;
+use flambeau_core::access::Access;
+use flambeau_core::geometry::{SizeVec, fmt_sizes};
+use flambeau_core::out::OutMeta;
+use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use std::borrow::Cow;
+
+/// "float", as PyTorch's product errors call dtypes.
+fn short_type(d: DType) -> &'static str {
+    super::util::cpp_type(d)
+}
+
+/// `linear`
+pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<OutMeta> {
+    let (x, w) = (input.sizes(), weight.sizes());
+    ensure!(
+        !x.is_empty() && !w.is_empty(),
+        Runtime,
+        "both arguments to linear need to be at least 1D, but they are {}D and {}D",
+        x.len(),
+        w.len()
+    );
+    ensure!(w.len() <= 2, Runtime, "t() expects a tensor with <= 2 dimensions, but self is {}D", w.len());
+    let (features, last) = (w[w.len() - 1], x[x.len() - 1]);
+    if features != last {
+        let rows: i64 = x[..x.len() - 1].iter().product();
+        if w.len() == 1 {
+            bail!(Runtime, "size mismatch, got input ({rows}), mat ({rows}x{last}), vec ({features})");
+        }
+        bail!(
+            Runtime,
+            "mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {features}x{})",
+            w[0]
+        );
+    }
+    ensure!(
+        input.dtype() == weight.dtype(),
+        Runtime,
+        "mat1 and mat2 must have the same dtype, but got {} and {}",
+        input.dtype().scalar_type_name(),
+        weight.dtype().scalar_type_name()
+    );
+    let mut sizes = SizeVec::from_slice(&x[..x.len() - 1]);
+    sizes.extend_from_slice(&w[..w.len() - 1]);
+    if let Some(b) = bias {
+        ensure!(
+            b.dtype() == input.dtype(),
+            Runtime,
+            "self and mat2 must have the same dtype, but got {} and {}",
+            b.dtype().scalar_type_name(),
+            input.dtype().scalar_type_name()
+        );
+        let out = *sizes.last().unwrap_or(&1);
+        ensure!(
+            b.dim() <= 1 && (b.numel() == 1 || b.sizes() == [out]),
+            Runtime,
+            "The expanded size of the tensor ({out}) must match the existing size ({}) at non-singleton dimension {}.  Target sizes: {}.  Tensor sizes: {}",
+            b.sizes().last().copied().unwrap_or(1),
+            sizes.len().saturating_sub(1),
+            fmt_sizes(&sizes),
+            fmt_sizes(b.sizes())
+        );
+    }
+    let _ = short_type;
+    Ok(OutMeta::new(sizes, input.dtype(), input.device()))
+}
+
+/// Row and column strides of a tensor seen as `[rows, last]`, if it is a matrix with non-negative strides as it lies.
+fn as_matrix(t: &Tensor) -> Result<(Cow<'_, Tensor>, usize, usize)> {
+    let simple = !t.is_conj() && !t.is_neg();
+    let (z, s) = (t.sizes(), t.strides());
+    if simple && t.is_contiguous() {
+        return Ok((Cow::Borrowed(t), *z.last().unwrap_or(&1) as usize, 1));
+    }
+    if simple && t.dim() == 2 && s[0] > 0 && s[1] > 0 {
+        return Ok((Cow::Borrowed(t), s[0] as usize, s[1] as usize));
+    }
+    let t = if t.dim() == 2 { resolved(t)? } else { plain(t)? };
+    let t = if t.is_contiguous() { t } else { plain(&t)? };
+    let cols = *t.sizes().last().unwrap_or(&1) as usize;
+    Ok((Cow::Owned(t), cols, 1))
+}
+
+/// `linear`
+pub fn linear_cpu(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (x, xr, xc) = as_matrix(input)?;
+    let (w, wr, wc) = as_matrix(weight)?;
+    let k = *x.sizes().last().unwrap_or(&1) as usize;
+    let n = if w.dim() == 1 { 1 } else { w.sizes()[0] as usize };
+    let m = out.numel() as usize / n;
+    if k == 0 {
+        return match bias {
+            Some(b) => core_ops::copy_(out, b, false),
+            None => core_ops::zero_(out),
+        };
+    }
+    let b = match bias {
+        Some(b) => Some(if b.numel() as usize == n { plain(b)? } else { plain(&core_ops::expand(b, &[n as i64], false)?)? }),
+        None => None,
+    };
+    let mut ins: smallvec::SmallVec<[&Tensor; 3]> = smallvec::smallvec![&*x, &*w];
+    ins.extend(&b);
+    let a = Access::new(&ins, &[out])?;
+    let bias = b.as_ref().map(|_| a.any(2)).transpose()?;
+    let r = kernels::linear([m, n, k], (a.any(0)?, xr, xc), (a.any(1)?, wr, wc), bias, a.any_mut(0)?);
+    done(r, "addmm_impl_cpu_", x.dtype())
+}
+
+/// `bilinear`
+pub fn bilinear(
+    input1: &Tensor,
+    input2: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let (a, b, w) = (input1, input2, weight);
+    ensure!(
+        a.dim() == b.dim(),
+        Runtime,
+        "bilinear(): input dimensions do not match: got {} and {}",
+        a.dim(),
+        b.dim()
+    );
+    ensure!(w.dim() == 3 && a.dim() > 0, Runtime, "bilinear(): weight must be a 3D tensor, got {}D", w.dim());
+    let lead = a.dim() - 1;
+    for d in 0..lead {
+        ensure!(
+            a.sizes()[d] == b.sizes()[d],
+            Runtime,
+            "bilinear(): input batch dimensions do not match at dim {d}: got {} and {}",
+            a.sizes()[d],
+            b.sizes()[d]
+        );
+    }
+    for (t, d, name) in [(a, 1, "input1"), (b, 2, "input2")] {
+        ensure!(
+            t.sizes()[lead] == w.sizes()[d],
+            Runtime,
+            "bilinear(): {name} size does not match weight size: got {} but expected {}",
+            t.sizes()[lead],
+            w.sizes()[d]
+        );
+    }
+    if let Some(bias) = bias {
+        ensure!(
+            bias.sizes() == [w.sizes()[0]],
+            Runtime,
+            "bilinear(): bias size does not match weight size: got {} but expected {}",
+            bias.sizes().first().copied().unwrap_or(0),
+            w.sizes()[0]
+        );
+    }
+    let (o, i1, i2) = (w.sizes()[0], w.sizes()[1], w.sizes()[2]);
+    // t[*, o, i1] = sum over i2, then the sum over i1
+    let t = super::linear(b, &core_ops::reshape(w, &[o * i1, i2])?, None)?;
+    let mut sizes = SizeVec::from_slice(&a.sizes()[..lead]);
+    sizes.extend_from_slice(&[o, i1]);
+    let t = core_ops::reshape(&t, &sizes)?;
+    let y = core_ops::sum(&core_ops::mul(&t, &core_ops::unsqueeze(a, -2)?)?, Some(&[-1]), false, None)?;
+    match bias {
+        Some(bias) => core_ops::add(&y, bias, Scalar::Int(1)),
+        None => Ok(y),
+    }
+}

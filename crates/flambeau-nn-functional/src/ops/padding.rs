@@ -1,0 +1,228 @@
+//! Padding.
+
+use super::util::{done, plain};
+use flambeau_core::access::Access;
+use flambeau_core::geometry::{SizeVec, fmt_sizes};
+use flambeau_core::out::OutMeta;
+use flambeau_core::{Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+
+/// Padding before and after each dimension, in the order of dimensions.
+fn by_dim(rank: usize, pad: &[i64], op: &str) -> Result<Vec<(i64, i64)>> {
+    ensure!(pad.len().is_multiple_of(2), Runtime, "Length of pad must be even but instead it equals {}", pad.len());
+    ensure!(
+        pad.len() <= 2 * rank,
+        Runtime,
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input has {rank} dimensions.",
+        pad.len()
+    );
+    let _ = op;
+    let mut all = vec![(0, 0); rank];
+    for (k, p) in pad.chunks_exact(2).enumerate() {
+        all[rank - 1 - k] = (p[0], p[1]);
+    }
+    Ok(all)
+}
+fn grown(size: i64, (before, after): (i64, i64)) -> Result<i64> {
+    size.checked_add(before)
+        .and_then(|s| s.checked_add(after))
+        .ok_or_else(|| Error::runtime("pad: the padded size overflows"))
+}
+
+/// Sizes of the padded tensor.
+fn constant_sizes(self_: &Tensor, pad: &[i64]) -> Result<(SizeVec, Vec<(i64, i64)>)> {
+    let all = by_dim(self_.dim(), pad, "constant_pad_nd")?;
+    let mut sizes = SizeVec::new();
+    for (d, p) in all.iter().enumerate() {
+        let n = grown(self_.sizes()[d], *p)?;
+        ensure!(
+            n >= 0,
+            Runtime,
+            "The input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid. Check dimension {d} of your input.",
+            self_.sizes()[d],
+            p.0,
+            p.1
+        );
+        sizes.push(n);
+    }
+    Ok((sizes, all))
+}
+/// `constant_pad_nd` on the meta device.
+pub fn constant_pad_nd_meta_fn(self_: &Tensor, pad: &[i64], _value: Scalar) -> Result<Tensor> {
+    let (sizes, _) = constant_sizes(self_, pad)?;
+    Tensor::empty_raw(&sizes, self_.dtype(), self_.device())
+}
+/// `constant_pad_nd`
+pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
+    let (sizes, all) = constant_sizes(self_, pad)?;
+    let out = Tensor::empty_raw(&sizes, self_.dtype(), self_.device())?;
+    if all.iter().any(|p| p.0 > 0 || p.1 > 0) {
+        core_ops::fill_(&out, value)?;
+    }
+    let (mut to, mut from) = (out.clone(), self_.clone());
+    for (d, p) in all.iter().enumerate() {
+        if *p == (0, 0) {
+            continue;
+        }
+        let n = self_.sizes()[d];
+        let (first, last) = ((-p.0).max(0), n - (-p.1).max(0));
+        if first >= last {
+            return Ok(out);
+        }
+        from = core_ops::slice(&from, d as i64, Some(first), Some(last), 1)?;
+        let start = p.0.max(0);
+        to = core_ops::slice(&to, d as i64, Some(start), Some(start + last - first), 1)?;
+    }
+    core_ops::copy_(&to, &from, false)?;
+    Ok(out)
+}
+
+const REFLECT: i64 = 0;
+const REPLICATE: i64 = 1;
+
+/// For each position of the padded dimension the one of the input that it shows.
+fn sources(n: i64, (before, after): (i64, i64), mode: i64) -> Vec<usize> {
+    (-before..n + after)
+        .map(|i| {
+            let j = match mode {
+                REFLECT => {
+                    let j = i.abs();
+                    if j >= n { 2 * (n - 1) - j } else { j }
+                }
+                REPLICATE => i.clamp(0, n - 1),
+                _ => i.rem_euclid(n.max(1)),
+            };
+            j as usize
+        })
+        .collect()
+}
+/// The padded sizes, with PyTorch's checks.
+fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(i64, i64)>)> {
+    let all = by_dim(sizes.len(), pad, "pad")?;
+    let mut out = SizeVec::new();
+    for (d, p) in all.iter().enumerate() {
+        let n = sizes[d];
+        let (before, after) = *p;
+        if *p != (0, 0) {
+            match mode {
+                REFLECT => ensure!(
+                    before < n && after < n,
+                    Runtime,
+                    "Argument #{}: Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {d} of input {}",
+                    2 * (sizes.len() - d) + 2,
+                    fmt_sizes(sizes)
+                ),
+                REPLICATE => {}
+                2 => {
+                    ensure!(
+                        before <= n && after <= n,
+                        Runtime,
+                        "Padding value causes wrapping around more than once."
+                    );
+                    ensure!(
+                        n + before + after >= 0,
+                        Runtime,
+                        "Negative padding value is resulting in an empty dimension"
+                    );
+                }
+                _ => bail!(Value, "pad: mode must be 0, 1 or 2, got {mode}"),
+            }
+            ensure!(n > 0, Runtime, "pad: expected a non-empty dimension {d}, got an input of {}", fmt_sizes(sizes));
+        }
+        let g = grown(n, *p)?;
+        ensure!(
+            g >= 1 || *p == (0, 0),
+            Runtime,
+            "input (W: {n}) is too small. Calculated output W: {g}"
+        );
+        out.push(g);
+    }
+    Ok((out, all))
+}
+fn maps(sizes: &[i64], all: &[(i64, i64)], mode: i64) -> Vec<Vec<usize>> {
+    let mut maps: Vec<Vec<usize>> =
+        sizes.iter().zip(all).map(|(n, p)| sources(*n, *p, mode)).collect();
+    let strides = flambeau_core::geometry::contiguous_strides(sizes);
+    for (m, s) in maps.iter_mut().zip(&strides) {
+        m.iter_mut().for_each(|i| *i *= *s as usize);
+    }
+    maps
+}
+
+/// `_pad_gather`
+pub fn pad_gather_meta(self_: &Tensor, pad: &[i64], mode: i64) -> Result<OutMeta> {
+    let (sizes, _) = padded_sizes(self_.sizes(), pad, mode)?;
+    Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
+}
+/// `_pad_gather`
+pub fn pad_gather_cpu(self_: &Tensor, pad: &[i64], mode: i64, out: &Tensor) -> Result<()> {
+    let (_, all) = padded_sizes(self_.sizes(), pad, mode)?;
+    let x = plain(self_)?;
+    let maps = maps(x.sizes(), &all, mode);
+    let a = Access::new(&[&x], &[out])?;
+    done(crate::kernel::pad::gather(&maps, a.any(0)?, a.any_mut(0)?), "pad", x.dtype())
+}
+/// `_pad_scatter`
+pub fn pad_scatter_meta(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<OutMeta> {
+    let (want, _) = padded_sizes(sizes, pad, mode)?;
+    ensure!(
+        want[..] == *grad_output.sizes(),
+        Shape,
+        "pad backward: expected a gradient of {}, got {}",
+        fmt_sizes(&want),
+        fmt_sizes(grad_output.sizes())
+    );
+    Ok(OutMeta::of(sizes, grad_output.dtype(), grad_output.device()))
+}
+/// `_pad_scatter`
+pub fn pad_scatter_cpu(
+    grad_output: &Tensor,
+    sizes: &[i64],
+    pad: &[i64],
+    mode: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (_, all) = padded_sizes(sizes, pad, mode)?;
+    let g = plain(grad_output)?;
+    let maps = maps(sizes, &all, mode);
+    core_ops::zero_(out)?;
+    let a = Access::new(&[&g], &[out])?;
+    done(crate::kernel::pad::scatter(&maps, a.any(0)?, a.any_mut(0)?), "pad_backward", g.dtype())
+}
+
+/// `torch.nn.functional.pad`
+pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
+    ensure!(pad.len().is_multiple_of(2), Runtime, "Padding length must be divisible by 2");
+    ensure!(
+        pad.len() <= input.dim() * 2,
+        Runtime,
+        "Padding length should be less than or equal to two times the input dimension but got padding length {} and input of dimension {}",
+        pad.len(),
+        input.dim()
+    );
+    if mode == "constant" {
+        let value = value.map_or(Scalar::Int(0), Scalar::Float);
+        return super::constant_pad_nd(input, pad, value);
+    }
+    ensure!(
+        value.is_none_or(|v| v == 0.0),
+        Value,
+        "Padding mode \"{mode}\" doesn't take in value argument"
+    );
+    let code = match mode {
+        "reflect" => REFLECT,
+        "replicate" => REPLICATE,
+        "circular" => 2,
+        _ => bail!(Unsupported, "Unrecognised padding mode {mode}"),
+    };
+    let n = pad.len() / 2;
+    ensure!(
+        (1..=3).contains(&n) && (input.dim() == n + 1 || input.dim() == n + 2),
+        Unsupported,
+        "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+    );
+    super::pad_gather(input, pad, code)
+}
+/// `pad_circular`
+pub fn pad_circular(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
+    super::pad_gather(input, padding, 2)
+}

@@ -1,0 +1,193 @@
+//! Sliding blocks as columns, and back.
+
+use crate::ops::util::{done, per_dim, plain};
+use flambeau_core::access::Access;
+use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::out::OutMeta;
+use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
+
+/// Kernel, dilation, padding, stride of both dimensions, and the number of blocks along each.
+pub(crate) struct Blocks {
+    pub kernel: [i64; 2],
+    pub dilation: [i64; 2],
+    pub padding: [i64; 2],
+    pub stride: [i64; 2],
+    pub image: [i64; 2],
+    pub blocks: [i64; 2],
+}
+
+fn pair(v: &[i64], what: &str, least: i64) -> Result<[i64; 2]> {
+    let v = per_dim(v, 2, "im2col", what)?;
+    let text = if least > 0 { "greater than zero" } else { "not less than zero" };
+    ensure!(
+        v.iter().all(|d| *d >= least && *d <= i32::MAX as i64),
+        Runtime,
+        "{what} should be {text}, but got {what}_height: {} {what}_width: {}",
+        v[0],
+        v[1]
+    );
+    Ok([v[0], v[1]])
+}
+
+fn blocks(
+    image: [i64; 2],
+    kernel: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+    of_output: bool,
+) -> Result<Blocks> {
+    let kernel = pair(kernel, "kernel", 1)?;
+    let dilation = pair(dilation, "dilation", 1)?;
+    let padding = pair(padding, "padding", 0)?;
+    let stride = pair(stride, "stride", 1)?;
+    let mut n = [0; 2];
+    for d in 0..2 {
+        let room = image[d] + 2 * padding[d] - dilation[d].saturating_mul(kernel[d] - 1) - 1;
+        n[d] = room.div_euclid(stride[d]) + 1;
+    }
+    if n[0] < 1 || n[1] < 1 {
+        let t = |v: [i64; 2]| format!("({}, {})", v[0], v[1]);
+        let what = if of_output { "output_size" } else { "spatial size" };
+        bail!(
+            Runtime,
+            "Given {} {what} {}, kernel_size={}, dilation={}, padding={}, {}calculated shape of the array of sliding blocks as {}, but its components must be at least one.",
+            if of_output { "an" } else { "input with" },
+            t(image),
+            t(kernel),
+            t(dilation),
+            t(padding),
+            if of_output { format!("stride={}, ", t(stride)) } else { String::new() },
+            t([n[0].max(0), n[1].max(0)])
+        );
+    }
+    Ok(Blocks { kernel, dilation, padding, stride, image, blocks: n })
+}
+
+/// `im2col`
+pub fn im2col_meta(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<OutMeta> {
+    let x = self_.sizes();
+    let batch = usize::from(x.len() == 4);
+    ensure!(
+        (x.len() == 3 || x.len() == 4) && x[batch..].iter().all(|d| *d != 0),
+        Runtime,
+        "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {}",
+        fmt_sizes(x)
+    );
+    let b = blocks([x[batch + 1], x[batch + 2]], kernel_size, dilation, padding, stride, false)?;
+    let mut sizes = x[..batch].to_vec();
+    sizes.extend([x[batch] * b.kernel[0] * b.kernel[1], b.blocks[0] * b.blocks[1]]);
+    Ok(OutMeta::of(&sizes, self_.dtype(), self_.device()))
+}
+/// `im2col`
+pub fn im2col_cpu(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let x = plain(self_)?;
+    let n = x.dim();
+    let b = blocks([x.sizes()[n - 2], x.sizes()[n - 1]], kernel_size, dilation, padding, stride, false)?;
+    core::zero_(out)?;
+    let a = Access::new(&[&x], &[out])?;
+    done(crate::kernel::blocks::gather(&b, a.any(0)?, a.any_mut(0)?), "im2col_out_cpu", x.dtype())
+}
+/// `col2im`
+pub fn col2im_meta(
+    self_: &Tensor,
+    output_size: &[i64],
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<OutMeta> {
+    let x = self_.sizes();
+    let image = pair(output_size, "output_size", 1)?;
+    let batch = usize::from(x.len() == 3);
+    ensure!(
+        (x.len() == 2 || x.len() == 3) && x[batch..].iter().all(|d| *d != 0),
+        Runtime,
+        "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {}",
+        fmt_sizes(x)
+    );
+    let kernel = pair(kernel_size, "kernel", 1)?;
+    let taps = kernel[0] * kernel[1];
+    ensure!(
+        x[batch] % taps == 0,
+        Runtime,
+        "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={} and kernel_size=({}, {}).",
+        x[batch],
+        kernel[0],
+        kernel[1]
+    );
+    let b = blocks(image, kernel_size, dilation, padding, stride, true)?;
+    let want = b.blocks[0] * b.blocks[1];
+    ensure!(
+        x[batch + 1] == want,
+        Runtime,
+        "Given output_size=({}, {}), kernel_size=({}, {}), dilation=({}, {}), padding=({}, {}), stride=({}, {}), expected size of input's dimension 2 to match the calculated number of sliding blocks {} * {} = {want}, but got input.size(2)={}.",
+        image[0],
+        image[1],
+        b.kernel[0],
+        b.kernel[1],
+        b.dilation[0],
+        b.dilation[1],
+        b.padding[0],
+        b.padding[1],
+        b.stride[0],
+        b.stride[1],
+        b.blocks[0],
+        b.blocks[1],
+        x[batch + 1]
+    );
+    let mut sizes = x[..batch].to_vec();
+    sizes.extend([x[batch] / taps, image[0], image[1]]);
+    Ok(OutMeta::of(&sizes, self_.dtype(), self_.device()))
+}
+/// `col2im`
+pub fn col2im_cpu(
+    self_: &Tensor,
+    output_size: &[i64],
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let x = plain(self_)?;
+    let image = pair(output_size, "output_size", 1)?;
+    let b = blocks(image, kernel_size, dilation, padding, stride, true)?;
+    core::zero_(out)?;
+    let a = Access::new(&[&x], &[out])?;
+    done(crate::kernel::blocks::scatter(&b, a.any(0)?, a.any_mut(0)?), "col2im_out_cpu", x.dtype())
+}
+/// `torch.nn.functional.unfold`
+pub fn unfold(
+    input: &Tensor,
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    crate::ops::im2col(input, kernel_size, dilation, padding, stride)
+}
+/// `torch.nn.functional.fold`
+pub fn fold(
+    input: &Tensor,
+    output_size: &[i64],
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Tensor> {
+    crate::ops::col2im(input, output_size, kernel_size, dilation, padding, stride)
+}

@@ -1,0 +1,339 @@
+//! Resampling, one dimension at a time: every mode is separable.
+
+use crate::kernel::resample::{self as kernels, Weights};
+use crate::ops::util::{cast, done, plain};
+use flambeau_core::access::Access;
+use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::out::OutMeta;
+use flambeau_core::{DType, Error, Result, Tensor, bail, ensure};
+
+fn round_to(v: f64, single: bool) -> f64 {
+    if single { f64::from(v as f32) } else { v }
+}
+
+/// Step of the source position from one result to the next.
+fn step(n: usize, m: usize, aligned: bool, scale: Option<f64>, single: bool) -> f64 {
+    if aligned {
+        return if m > 1 { round_to((n - 1) as f64 / (m - 1) as f64, single) } else { 0.0 };
+    }
+    let v = match scale {
+        Some(s) if s > 0.0 => 1.0 / s,
+        // the quotient of two floats, as it is computed in the element type
+        _ if single => return f64::from(n as f32 / m as f32),
+        _ => n as f64 / m as f64,
+    };
+    round_to(v, single)
+}
+/// Source position of result `i`.
+fn source(i: usize, step: f64, aligned: bool, cubic: bool, single: bool) -> f64 {
+    if aligned {
+        return round_to(step * i as f64, single);
+    }
+    let v = if single {
+        f64::from(step as f32 * (i as f32 + 0.5) - 0.5)
+    } else {
+        step * (i as f64 + 0.5) - 0.5
+    };
+    if cubic { v } else { v.max(0.0) }
+}
+/// Keys' convolution kernel.
+fn cubic_weight(x: f64, a: f64) -> f64 {
+    let x = x.abs();
+    if x < 1.0 {
+        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        (((x - 5.0) * x + 8.0) * x - 4.0) * a
+    } else {
+        0.0
+    }
+}
+
+/// Weights of a mode from `n` to `m` positions; `single` computes positions in float32.
+fn weights(mode: &str, n: usize, m: usize, aligned: bool, antialias: bool, scale: Option<f64>, single: bool) -> Result<Weights> {
+    let mut t = Weights { starts: vec![0], at: Vec::new(), w: Vec::new() };
+    let last = n.saturating_sub(1);
+    for i in 0..m {
+        match mode {
+            "nearest" => {
+                let s = step(n, m, false, scale, true) as f32;
+                t.at.push(if n == m { i } else { ((i as f32 * s).floor() as usize).min(last) });
+                t.w.push(1.0);
+            }
+            "nearest-exact" => {
+                let s = step(n, m, false, scale, true) as f32;
+                t.at.push((((i as f32 + 0.5) * s).floor() as usize).min(last));
+                t.w.push(1.0);
+            }
+            "linear" | "cubic" if antialias => {
+                let s = step(n, m, aligned, scale, single);
+                let size = if mode == "linear" { 2.0 } else { 4.0 };
+                let (support, inverse) =
+                    if s >= 1.0 { (size * 0.5 * s, 1.0 / s) } else { (size * 0.5, 1.0) };
+                let centre = s * (i as f64 + 0.5);
+                let first = ((centre - support + 0.5) as i64).max(0);
+                let end = ((centre + support + 0.5) as i64).min(n as i64);
+                let from = t.w.len();
+                for j in first..end {
+                    let x = (j as f64 - centre + 0.5) * inverse;
+                    let w = if mode == "linear" { (1.0 - x.abs()).max(0.0) } else { cubic_weight(x, -0.5) };
+                    t.at.push(j as usize);
+                    t.w.push(w);
+                }
+                let total: f64 = t.w[from..].iter().sum();
+                if total != 0.0 {
+                    t.w[from..].iter_mut().for_each(|w| *w /= total);
+                }
+            }
+            "linear" => {
+                if n == m {
+                    t.at.push(i);
+                    t.w.push(1.0);
+                } else {
+                    let x = source(i, step(n, m, aligned, scale, single), aligned, false, single);
+                    let j = (x as usize).min(last);
+                    let l = (x - j as f64).clamp(0.0, 1.0);
+                    t.at.extend([j, (j + 1).min(last)]);
+                    t.w.extend([1.0 - l, l]);
+                }
+            }
+            "cubic" => {
+                let x = source(i, step(n, m, aligned, scale, single), aligned, true, single);
+                let j = (x.floor() as i64).min(last as i64);
+                let l = (x - j as f64).clamp(0.0, 1.0);
+                for k in -1..3 {
+                    t.at.push((j + k).clamp(0, last as i64) as usize);
+                    t.w.push(cubic_weight(l - k as f64, -0.75));
+                }
+            }
+            _ => bail!(Value, "resample: unknown mode {mode}"),
+        }
+        t.starts.push(t.at.len());
+    }
+    Ok(t)
+}
+
+fn resized(t: &Tensor, dim: i64, size: i64) -> Result<OutMeta> {
+    ensure!(
+        dim >= 0 && (dim as usize) < t.dim(),
+        Index,
+        "resample: dimension {dim} of an input of {}",
+        fmt_sizes(t.sizes())
+    );
+    let mut sizes = t.sizes().to_vec();
+    ensure!(
+        size > 0 && sizes[dim as usize] > 0,
+        Runtime,
+        "Input and output sizes should be greater than 0, but got input (size: {}) output (size: {size})",
+        sizes[dim as usize]
+    );
+    sizes[dim as usize] = size;
+    Ok(OutMeta::of(&sizes, t.dtype(), t.device()))
+}
+/// `_resample`
+pub fn resample_meta(
+    self_: &Tensor,
+    dim: i64,
+    size: i64,
+    _mode: &str,
+    _align_corners: bool,
+    _antialias: bool,
+    _scale: Option<f64>,
+) -> Result<OutMeta> {
+    resized(self_, dim, size)
+}
+/// `_resample`
+pub fn resample_cpu(
+    self_: &Tensor,
+    dim: i64,
+    size: i64,
+    mode: &str,
+    align_corners: bool,
+    antialias: bool,
+    scale: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    let x = plain(self_)?;
+    let d = dim as usize;
+    let n = x.sizes()[d] as usize;
+    let single = x.dtype() != DType::F64;
+    let t = weights(mode, n, size as usize, align_corners, antialias, scale, single)?;
+    let inner: i64 = x.sizes()[d + 1..].iter().product();
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let a = Access::new(&[&x], &[out])?;
+    done(kernels::forward(&t, inner as usize, n, a.any(0)?, a.any_mut(0)?), "upsample", x.dtype())
+}
+/// `_resample_backward`
+pub fn resample_backward_meta(
+    grad_output: &Tensor,
+    dim: i64,
+    size: i64,
+    _mode: &str,
+    _align_corners: bool,
+    _antialias: bool,
+    _scale: Option<f64>,
+) -> Result<OutMeta> {
+    resized(grad_output, dim, size)
+}
+/// `_resample_backward`
+pub fn resample_backward_cpu(
+    grad_output: &Tensor,
+    dim: i64,
+    size: i64,
+    mode: &str,
+    align_corners: bool,
+    antialias: bool,
+    scale: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    let g = plain(grad_output)?;
+    let d = dim as usize;
+    let m = g.sizes()[d] as usize;
+    let single = g.dtype() != DType::F64;
+    let t = weights(mode, size as usize, m, align_corners, antialias, scale, single)?;
+    let inner: i64 = g.sizes()[d + 1..].iter().product();
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let a = Access::new(&[&g], &[out])?;
+    done(kernels::backward(&t, inner as usize, size as usize, a.any(0)?, a.any_mut(0)?), "upsample_backward", g.dtype())
+}
+
+/// `interpolate`
+pub fn interpolate(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<&[f64]>,
+    mode: &str,
+    align_corners: Option<bool>,
+    recompute_scale_factor: Option<bool>,
+    antialias: bool,
+) -> Result<Tensor> {
+    let x = input.sizes();
+    if matches!(mode, "nearest" | "area" | "nearest-exact") {
+        ensure!(
+            align_corners.is_none(),
+            Value,
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        );
+    }
+    let aligned = align_corners.unwrap_or(false);
+    let n = x.len().saturating_sub(2);
+    let recompute = recompute_scale_factor.unwrap_or(false);
+    let spatial = |t: &[i64]| fmt_sizes(t);
+    let (mut scales, out): (Vec<Option<f64>>, Vec<i64>) = match (size, scale_factor) {
+        (Some(_), Some(_)) => bail!(Value, "only one of size or scale_factor should be defined"),
+        (None, None) => bail!(Value, "either size or scale_factor should be defined"),
+        (Some(s), None) => {
+            ensure!(
+                s.len() == n || s.len() == 1,
+                Value,
+                "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {} and output size of {}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.",
+                spatial(x.get(2..).unwrap_or(&[])),
+                spatial(s)
+            );
+            ensure!(!recompute, Value, "recompute_scale_factor is not meaningful with an explicit size.");
+            (vec![None; n], if s.len() == n { s.to_vec() } else { vec![s[0]; n] })
+        }
+        (None, Some(f)) => {
+            ensure!(
+                f.len() == n || f.len() == 1,
+                Value,
+                "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {} and scale_factor of shape {f:?}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format.",
+                spatial(x.get(2..).unwrap_or(&[]))
+            );
+            let f = if f.len() == n { f.to_vec() } else { vec![f[0]; n] };
+            let out = (0..n).map(|d| (x[d + 2] as f64 * f[d]).floor() as i64).collect();
+            (f.into_iter().map(Some).collect(), out)
+        }
+    };
+    if recompute || mode == "area" {
+        scales = vec![None; n];
+    }
+    ensure!(
+        !antialias || (matches!(mode, "bilinear" | "bicubic") && x.len() == 4),
+        Value,
+        "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+    );
+    let linear = match (x.len(), mode) {
+        (3..=5, "nearest") => "nearest",
+        (3..=5, "nearest-exact") => "nearest-exact",
+        (3, "area") => return crate::ops::adaptive_avg_pool1d(input, &out),
+        (4, "area") => return crate::ops::adaptive_avg_pool2d(input, &out),
+        (5, "area") => return crate::ops::adaptive_avg_pool3d(input, &out),
+        (3, "linear") | (4, "bilinear") | (5, "trilinear") => "linear",
+        (4, "bicubic") => "cubic",
+        (3..=5, "linear" | "bilinear" | "trilinear") => {
+            let needs = ["linear", "bilinear", "trilinear"].iter().position(|m| *m == mode).unwrap_or(0) + 3;
+            bail!(Unsupported, "Got {}D input, but {mode} mode needs {needs}D input", x.len())
+        }
+        (_, "lanczos") => return Err(Error::missing("interpolate(mode='lanczos')")),
+        _ => bail!(
+            Unsupported,
+            "Input Error: Only 3D, 4D and 5D input Tensors supported (got {}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})",
+            x.len()
+        ),
+    };
+    ensure!(
+        x[1..].iter().all(|d| *d > 0),
+        Runtime,
+        "Non-empty {}D data tensor expected but got a tensor with sizes {}",
+        x.len(),
+        fmt_sizes(x)
+    );
+    let d = input.dtype();
+    let nearest = linear.starts_with("nearest");
+    if !(d.is_floating() || (nearest && d == DType::U8)) {
+        return Err(Error::not_implemented_for(
+            if nearest { "compute_indices_weights_nearest" } else { "compute_indices_weights_linear" },
+            d,
+        ));
+    }
+    // halves and bytes are resampled in float32 and rounded once
+    let mut y = cast(input, if d == DType::F64 { d } else { DType::F32 })?;
+    for k in (0..n).rev() {
+        y = crate::ops::resample(&y, k as i64 + 2, out[k], linear, aligned, antialias, scales[k])?;
+    }
+    cast(&y, d)
+}
+/// `interpolate` with one factor.
+pub fn interpolate_by(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<f64>,
+    mode: &str,
+    align_corners: Option<bool>,
+    recompute_scale_factor: Option<bool>,
+    antialias: bool,
+) -> Result<Tensor> {
+    let f = scale_factor.map(|s| [s]);
+    let f = f.as_ref().map(|f| &f[..]);
+    interpolate(input, size, f, mode, align_corners, recompute_scale_factor, antialias)
+}
+/// `upsample`
+pub fn upsample(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<&[f64]>,
+    mode: &str,
+    align_corners: Option<bool>,
+) -> Result<Tensor> {
+    interpolate(input, size, scale_factor, mode, align_corners, None, false)
+}
+/// `upsample_nearest`
+pub fn upsample_nearest(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<&[f64]>,
+) -> Result<Tensor> {
+    interpolate(input, size, scale_factor, "nearest", None, None, false)
+}
+/// `upsample_bilinear`
+pub fn upsample_bilinear(
+    input: &Tensor,
+    size: Option<&[i64]>,
+    scale_factor: Option<&[f64]>,
+) -> Result<Tensor> {
+    interpolate(input, size, scale_factor, "bilinear", Some(true), None, false)
+}

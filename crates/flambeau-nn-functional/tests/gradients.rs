@@ -1,0 +1,171 @@
+//! Gradients, and gradients of gradients, of every differentiable primitive against finite differences in float64.
+
+use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
+use flambeau_core::{DType, Result, Scalar, Tensor};
+use flambeau_nn_functional::ops;
+
+/// Values that are not special: no ties, nothing near a kink of an activation.
+fn values(sizes: &[i64], seed: u64) -> Tensor {
+    let n: i64 = sizes.iter().product();
+    let mut s = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let v: Vec<f64> = (0..n)
+        .map(|_| {
+            s ^= s << 13;
+            s ^= s >> 7;
+            s ^= s << 17;
+            (s >> 11) as f64 / (1u64 << 53) as f64 * 3.0 - 1.5
+        })
+        .collect();
+    let t = Tensor::from_vec_raw(v, sizes).unwrap();
+    t.requires_grad_(true);
+    t
+}
+fn index(v: &[i64], sizes: &[i64]) -> Tensor {
+    Tensor::from_vec_raw(v.to_vec(), sizes).unwrap()
+}
+fn both(name: &str, inputs: &[Tensor], f: impl Fn(&[Tensor]) -> Result<Tensor>) {
+    let f = |t: &[Tensor]| f(t).map(|t| vec![t]);
+    let o = GradcheckOptions::new().check_forward_ad(false);
+    gradcheck(f, inputs, &o).unwrap_or_else(|e| panic!("{name}: {e}"));
+    gradgradcheck(f, inputs, None, &o).unwrap_or_else(|e| panic!("{name}, second order: {e}"));
+}
+
+#[test]
+fn convolutions() {
+    for (groups, stride, pad, dil) in [(1, 1, 0, 1), (2, 2, 1, 1), (1, 2, 2, 2), (2, 1, 1, 2)] {
+        let (x, w, b) = (values(&[2, 4, 7, 6], 1), values(&[4, 4 / groups, 3, 2], 2), values(&[4], 3));
+        both("conv2d", &[x, w, b], |t| {
+            ops::conv2d(&t[0], &t[1], Some(&t[2]), &[stride], &[pad], &[dil], groups, "zeros")
+        });
+        let (x, w, b) = (values(&[2, 4, 3, 4], 1), values(&[4, 3, 3, 2], 2), values(&[3 * groups], 3));
+        both("conv_transpose2d", &[x, w, b], |t| {
+            ops::conv_transpose2d(&t[0], &t[1], Some(&t[2]), &[stride], &[pad.min(1)], &[stride - 1], groups, &[dil])
+        });
+    }
+    let (x, w) = (values(&[3, 9], 1), values(&[2, 3, 4], 2));
+    both("conv1d same", &[x, w], |t| ops::conv1d_padding(&t[0], &t[1], None, &[1], "same", &[1], 1, "zeros"));
+    let (x, w) = (values(&[1, 2, 4, 4, 3], 1), values(&[2, 2, 2, 2, 2], 2));
+    both("conv3d", &[x, w], |t| ops::conv3d(&t[0], &t[1], None, &[1], &[1], &[1], 1, "circular"));
+}
+
+#[test]
+fn linear_layers() {
+    both("linear", &[values(&[2, 3, 4], 1), values(&[5, 4], 2), values(&[5], 3)], |t| {
+        ops::linear(&t[0], &t[1], Some(&t[2]))
+    });
+    both("linear 1d", &[values(&[4], 1), values(&[4], 2)], |t| ops::linear(&t[0], &t[1], None));
+    both("bilinear", &[values(&[2, 3], 1), values(&[2, 4], 2), values(&[5, 3, 4], 3), values(&[5], 4)], |t| {
+        ops::bilinear(&t[0], &t[1], &t[2], Some(&t[3]))
+    });
+}
+
+#[test]
+fn pools() {
+    both("max_pool2d", &[values(&[2, 3, 7, 6], 1)], |t| {
+        ops::max_pool2d(&t[0], &[3, 2], Some(&[2]), &[1], &[1, 2], true, false)
+    });
+    both("max_pool1d", &[values(&[3, 9], 1)], |t| ops::max_pool1d(&t[0], &[3], None, &[0], &[1], false, false));
+    for (include, div) in [(true, None), (false, None), (true, Some(3))] {
+        both("avg_pool2d", &[values(&[2, 3, 7, 6], 1)], |t| {
+            ops::avg_pool2d(&t[0], &[3, 2], Some(&[2, 1]), &[1], true, include, div)
+        });
+    }
+    both("adaptive_avg_pool2d", &[values(&[2, 3, 7, 6], 1)], |t| ops::adaptive_avg_pool2d(&t[0], &[3, 4]));
+    both("adaptive_max_pool3d", &[values(&[2, 4, 5, 3], 1)], |t| {
+        ops::adaptive_max_pool3d(&t[0], &[2, 3, 2], false)
+    });
+    let at = ops::max_pool2d_with_indices(&values(&[1, 2, 6, 6], 2), &[2], None, &[0], &[1], false, true).unwrap().1;
+    both("max_unpool2d", &[values(&[1, 2, 3, 3], 1)], |t| ops::max_unpool2d(&t[0], &at, &[2], None, &[0], None));
+}
+
+#[test]
+fn norms() {
+    let (w, b) = (values(&[4], 2), values(&[4], 3));
+    let x = values(&[3, 4, 5], 1);
+    let (m, v) = (values(&[4], 4).alias_detached(), Tensor::from_vec_raw(vec![1.5f64, 0.5, 2.0, 1.0], &[4]).unwrap());
+    both("batch_norm", &[x.clone(), w.clone(), b.clone()], |t| {
+        ops::batch_norm(&t[0], None, None, Some(&t[1]), Some(&t[2]), true, 0.1, 1e-5)
+    });
+    both("batch_norm eval", &[x.clone(), w.clone(), b.clone()], |t| {
+        ops::batch_norm(&t[0], Some(&m), Some(&v), Some(&t[1]), Some(&t[2]), false, 0.1, 1e-5)
+    });
+    both("instance_norm", &[x.clone(), w.clone(), b.clone()], |t| {
+        ops::instance_norm(&t[0], None, None, Some(&t[1]), Some(&t[2]), true, 0.1, 1e-5)
+    });
+    both("group_norm", &[x.clone(), w, b], |t| ops::group_norm(&t[0], 2, Some(&t[1]), Some(&t[2]), 1e-5, true));
+    let (w, b) = (values(&[4, 5], 2), values(&[4, 5], 3));
+    both("layer_norm", &[x.clone(), w.clone(), b], |t| {
+        ops::layer_norm(&t[0], &[4, 5], Some(&t[1]), Some(&t[2]), 1e-5, true)
+    });
+    both("rms_norm", &[x, w], |t| ops::rms_norm(&t[0], &[4, 5], Some(&t[1]), Some(1e-3)));
+}
+
+#[test]
+fn class_losses() {
+    let t = index(&[0, 2, 4, 1], &[4]);
+    let w = Tensor::from_vec_raw(vec![0.5f64, 1.0, 2.0, 0.25, 1.5], &[5]).unwrap();
+    for reduction in ["mean", "sum", "none"] {
+        for weight in [None, Some(&w)] {
+            both("nll_loss", &[values(&[4, 5], 1)], |x| {
+                ops::nll_loss(&x[0], &t, weight, None, 2, None, reduction)
+            });
+            for smoothing in [0.0, 0.2] {
+                both("cross_entropy", &[values(&[4, 5], 1)], |x| {
+                    ops::cross_entropy(&x[0], &t, weight, None, 4, None, reduction, smoothing)
+                });
+            }
+        }
+    }
+    let t = index(&[0, 2, 4, 1, 1, 3], &[1, 2, 3]);
+    both("cross_entropy 2d", &[values(&[1, 5, 2, 3], 1)], |x| {
+        ops::cross_entropy(&x[0], &t, None, None, -100, None, "mean", 0.1)
+    });
+    both("cross_entropy, probabilities", &[values(&[3, 5], 1), values(&[3, 5], 2)], |x| {
+        ops::cross_entropy(&x[0], &x[1], None, None, -100, None, "mean", 0.1)
+    });
+}
+
+#[test]
+fn activations() {
+    let f = |name: &str, f: &dyn Fn(&Tensor) -> Result<Tensor>| {
+        both(name, &[values(&[40], 5)], |t| f(&t[0]));
+    };
+    f("leaky_relu", &|x| ops::leaky_relu(x, 0.2, false));
+    f("elu", &|x| ops::elu(x, 1.3, false));
+    f("celu", &|x| ops::celu(x, 1.7, false));
+    f("selu", &|x| ops::selu(x, false));
+    f("gelu", &|x| ops::gelu(x, "none"));
+    f("gelu tanh", &|x| ops::gelu(x, "tanh"));
+    f("silu", &|x| ops::silu(x, false));
+    f("mish", &|x| ops::mish(x, false));
+    f("hardtanh", &|x| ops::hardtanh(x, Scalar::Float(-0.7), Scalar::Float(0.9), false));
+    f("relu6", &|x| ops::relu6(x, false));
+    f("hardsigmoid", &|x| ops::hardsigmoid(x, false));
+    f("hardswish", &|x| ops::hardswish(x, false));
+    f("hardshrink", &|x| ops::hardshrink(x, Scalar::Float(0.5)));
+    f("softshrink", &|x| ops::softshrink(x, Scalar::Float(0.5)));
+    f("threshold", &|x| ops::threshold(x, Scalar::Float(0.3), Scalar::Float(7.0), false));
+    f("logsigmoid", &|x| ops::logsigmoid(x));
+}
+
+#[test]
+fn embeddings_and_padding() {
+    let i = index(&[1, 3, 3, 0, 2, 1], &[2, 3]);
+    both("embedding", &[values(&[4, 3], 1)], |t| {
+        ops::embedding(&i, &t[0], Some(-1), None, 2.0, true, false)
+    });
+    for (mode, pad) in [("constant", [1, 2, -1, 0]), ("reflect", [1, 2, 0, 1]), ("replicate", [3, -1, 1, 0]), ("circular", [1, 2, 3, 0])] {
+        both(mode, &[values(&[2, 3, 4], 1)], |t| ops::pad(&t[0], &pad, mode, None));
+    }
+}
+
+#[test]
+fn dropout_scales_what_it_keeps() {
+    let x = Tensor::from_vec_raw(vec![1f32; 1000], &[1000]).unwrap();
+    let y = ops::dropout(&x, 0.25, true, false).unwrap().to_vec::<f32>();
+    let kept = y.iter().filter(|v| **v != 0.0).count();
+    assert!(y.iter().all(|v| *v == 0.0 || (*v - 4.0 / 3.0).abs() < 1e-6));
+    assert!((650..850).contains(&kept), "{kept} kept");
+    assert!(ops::dropout(&x, 0.25, false, false).unwrap().is_same(&x));
+    assert_eq!(x.dtype(), DType::F32);
+}

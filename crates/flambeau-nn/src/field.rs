@@ -1,0 +1,250 @@
+//! Kinds of fields that a module can have, and lists and maps of them.
+
+use crate::module::{Module, Visitor, VisitorMut};
+use crate::parameter::{Buffer, Parameter};
+use crate::repr;
+use crate::walk::Own;
+use flambeau_core::{Error, Result};
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A field that is part of a module's state: a parameter, a buffer, a module, or an `Option` of one. Fields of other
+/// types are plain data to the derive.
+pub trait Field: Debug + Send + Sync + 'static {
+    /// What a list of such fields prints as.
+    const LIST: &'static str = "ModuleList";
+    /// What a map of such fields prints as.
+    const MAP: &'static str = "ModuleDict";
+    /// Shows the field.
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>);
+    /// Shows the field for replacement.
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()>;
+}
+impl Field for Parameter {
+    const LIST: &'static str = "ParameterList";
+    const MAP: &'static str = "ParameterDict";
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
+        v.parameter(name, self);
+    }
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        v.parameter(name, self)
+    }
+}
+impl Field for Buffer {
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
+        v.buffer(name, self);
+    }
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        v.buffer(name, self)
+    }
+}
+impl<F: Field> Field for Option<F> {
+    const LIST: &'static str = F::LIST;
+    const MAP: &'static str = F::MAP;
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
+        if let Some(f) = self {
+            f.visit_field(name, v);
+        }
+    }
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        self.as_mut().map_or(Ok(()), |f| f.visit_field_mut(name, v))
+    }
+}
+impl<M: Module> Field for M {
+    fn visit_field<'a>(&'a self, name: &str, v: &mut dyn Visitor<'a>) {
+        v.module(name, self.as_module());
+    }
+    fn visit_field_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        v.module(name, self.as_module_mut())
+    }
+}
+
+/// The methods of a module that is nothing but a collection.
+macro_rules! itself {
+    () => {
+        fn as_module(&self) -> &dyn Module {
+            self
+        }
+        fn as_module_mut(&mut self) -> &mut dyn Module {
+            self
+        }
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+        fn as_any_mut(&mut self) -> &mut dyn Any {
+            self
+        }
+        fn extra_repr(&self) -> String {
+            let own = Own::of(self);
+            let line = |(n, p): &(String, Parameter)| format!("  ({n}): {}", repr::parameter(p));
+            own.parameters.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    };
+}
+macro_rules! list_module {
+    ($([$($generics:tt)*] $t:ty),*) => {$(
+        impl<F: Field $($generics)*> Module for $t {
+            fn type_name(&self) -> Cow<'static, str> {
+                Cow::Borrowed(F::LIST)
+            }
+            fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+                self.iter().enumerate().for_each(|(i, f)| f.visit_field(&i.to_string(), v));
+            }
+            fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+                self.iter_mut().enumerate().try_for_each(|(i, f)| f.visit_field_mut(&i.to_string(), v))
+            }
+            fn repr(&self) -> String {
+                repr::list(self)
+            }
+            itself!();
+        }
+    )*};
+}
+list_module!([] Vec<F>, [, const N: usize] [F; N]);
+
+impl<F: Field> Module for BTreeMap<String, F> {
+    fn type_name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(F::MAP)
+    }
+    fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+        self.iter().for_each(|(k, f)| f.visit_field(k, v));
+    }
+    fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+        self.iter_mut().try_for_each(|(k, f)| f.visit_field_mut(k, v))
+    }
+    itself!();
+}
+impl<F: Field> Module for HashMap<String, F> {
+    fn type_name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(F::MAP)
+    }
+    /// In the order of the names: a hash map has none of its own.
+    fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+        let mut all: Vec<_> = self.iter().collect();
+        all.sort_by_key(|(k, _)| *k);
+        all.into_iter().for_each(|(k, f)| f.visit_field(k, v));
+    }
+    fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+        let mut all: Vec<_> = self.iter_mut().collect();
+        all.sort_by(|a, b| a.0.cmp(b.0));
+        all.into_iter().try_for_each(|(k, f)| f.visit_field_mut(k, v))
+    }
+    itself!();
+}
+
+/// A module behind a pointer is that module.
+macro_rules! pointer {
+    ($ptr:ident, |$s:ident| $inner:expr) => {
+        impl<M: Module + ?Sized> Module for $ptr<M> {
+            fn type_name(&self) -> Cow<'static, str> {
+                (**self).type_name()
+            }
+            fn base(&self) -> Option<&crate::Base> {
+                (**self).base()
+            }
+            fn extra_repr(&self) -> String {
+                (**self).extra_repr()
+            }
+            fn version(&self) -> i64 {
+                (**self).version()
+            }
+            fn may_lack(&self, name: &str, version: Option<i64>) -> bool {
+                (**self).may_lack(name, version)
+            }
+            fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
+                (**self).visit(v);
+            }
+            fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()> {
+                let $s = self;
+                $inner?.visit_mut(v)
+            }
+            fn repr(&self) -> String {
+                (**self).repr()
+            }
+            pointer!(@ $ptr);
+        }
+    };
+    (@ Box) => {
+        fn as_module(&self) -> &dyn Module {
+            (**self).as_module()
+        }
+        fn as_module_mut(&mut self) -> &mut dyn Module {
+            (**self).as_module_mut()
+        }
+        fn as_any(&self) -> &dyn Any {
+            (**self).as_any()
+        }
+        fn as_any_mut(&mut self) -> &mut dyn Any {
+            (**self).as_any_mut()
+        }
+    };
+    (@ Arc) => {
+        fn as_module(&self) -> &dyn Module {
+            (**self).as_module()
+        }
+        /// The handle: what it points to may be shared, and `visit_mut` says so.
+        fn as_module_mut(&mut self) -> &mut dyn Module {
+            self
+        }
+        fn as_any(&self) -> &dyn Any {
+            (**self).as_any()
+        }
+        fn as_any_mut(&mut self) -> &mut dyn Any {
+            self
+        }
+    };
+}
+pointer!(Box, |s| Ok::<&mut M, Error>(&mut **s));
+pointer!(Arc, |s| match Arc::get_mut(s) {
+    Some(m) => Ok(m),
+    None => Err(Error::runtime(
+        "a module that several handles share cannot be moved or converted: do so before sharing it"
+    )),
+});
+
+/// Calls [`Field`]'s methods where the type has them, and does nothing otherwise: a method of the value is found before
+/// one of its reference.
+pub struct Probe<'a, T>(pub &'a T);
+/// See [`Probe`].
+pub struct ProbeMut<'a, T>(pub &'a mut T);
+/// See [`Probe`].
+pub trait ProbeField<'a> {
+    /// Shows the field.
+    fn probe(&self, name: &str, v: &mut dyn Visitor<'a>);
+}
+/// See [`Probe`].
+pub trait ProbeOther<'a> {
+    /// Plain data.
+    fn probe(&self, name: &str, v: &mut dyn Visitor<'a>);
+}
+impl<'a, T: Field> ProbeField<'a> for Probe<'a, T> {
+    fn probe(&self, name: &str, v: &mut dyn Visitor<'a>) {
+        self.0.visit_field(name, v);
+    }
+}
+impl<'a, T> ProbeOther<'a> for &Probe<'a, T> {
+    fn probe(&self, _: &str, _: &mut dyn Visitor<'a>) {}
+}
+/// See [`Probe`].
+pub trait ProbeFieldMut {
+    /// Shows the field for replacement.
+    fn probe_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()>;
+}
+/// See [`Probe`].
+pub trait ProbeOtherMut {
+    /// Plain data.
+    fn probe_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()>;
+}
+impl<T: Field> ProbeFieldMut for ProbeMut<'_, T> {
+    fn probe_mut(&mut self, name: &str, v: &mut dyn VisitorMut) -> Result<()> {
+        self.0.visit_field_mut(name, v)
+    }
+}
+impl<T> ProbeOtherMut for &mut ProbeMut<'_, T> {
+    fn probe_mut(&mut self, _: &str, _: &mut dyn VisitorMut) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What a module computes, and calls that run its hooks.
+
+use crate::base::Base;
+use crate::module::Module;
+use flambeau_core::Tensor;
+use std::sync::Arc;
+
+/// What a module computes of inputs `I`: `&Tensor`, or a tuple of them.
+pub trait Forward<I>: Module {
+    /// The result.
+    type Output;
+    /// Computes it, without hooks; panics with the error's text on inputs that do not fit.
+    #[doc(alias = "torch.nn.Module.forward")]
+    fn forward(&self, input: I) -> Self::Output;
+}
+impl<I, M: Forward<I> + ?Sized> Forward<I> for Box<M> {
+    type Output = M::Output;
+    fn forward(&self, input: I) -> M::Output {
+        (**self).forward(input)
+    }
+}
+impl<I, M: Forward<I> + ?Sized> Forward<I> for Arc<M> {
+    type Output = M::Output;
+    fn forward(&self, input: I) -> M::Output {
+        (**self).forward(input)
+    }
+}
+
+/// A module from one tensor to one tensor: what [`Sequential`](crate::Sequential) holds.
+pub trait Layer: for<'a> Forward<&'a Tensor, Output = Tensor> {}
+impl<M: for<'a> Forward<&'a Tensor, Output = Tensor> + ?Sized> Layer for M {}
+
+/// Outputs that hooks can see and replace.
+pub trait HookOutput: Sized {
+    /// As tensors.
+    fn tensors(&self) -> Vec<Tensor>;
+    /// Of other tensors; `None` if their number does not fit.
+    fn of(tensors: Vec<Tensor>) -> Option<Self>;
+}
+impl HookOutput for Tensor {
+    fn tensors(&self) -> Vec<Tensor> {
+        vec![self.clone()]
+    }
+    fn of(tensors: Vec<Tensor>) -> Option<Self> {
+        let [t] = <[Tensor; 1]>::try_from(tensors).ok()?;
+        Some(t)
+    }
+}
+impl HookOutput for (Tensor, Tensor) {
+    fn tensors(&self) -> Vec<Tensor> {
+        vec![self.0.clone(), self.1.clone()]
+    }
+    fn of(tensors: Vec<Tensor>) -> Option<Self> {
+        let [a, b] = <[Tensor; 2]>::try_from(tensors).ok()?;
+        Some((a, b))
+    }
+}
+impl HookOutput for Vec<Tensor> {
+    fn tensors(&self) -> Vec<Tensor> {
+        self.clone()
+    }
+    fn of(tensors: Vec<Tensor>) -> Option<Self> {
+        Some(tensors)
+    }
+}
+
+/// Calls of modules: hooks, then `forward`, then hooks. In Python, calling the module.
+pub trait Call<I> {
+    /// The result.
+    type Output;
+    /// Runs the module with its hooks.
+    #[doc(alias = "torch.nn.Module.__call__")]
+    fn call(&self, input: I) -> Self::Output;
+}
+
+fn wrong(what: &str, m: &dyn Module) -> ! {
+    panic!("a hook of {} gave another number of {what} than the module has", m.type_name())
+}
+
+/// Inputs after the hooks that run before `forward`; `None` if no hook replaced them.
+#[cold]
+fn before(base: &Base, m: &dyn Module, inputs: Vec<Tensor>) -> (Vec<Tensor>, bool) {
+    base.pre_hooks().into_iter().fold((inputs, false), |(inputs, changed), (_, hook)| {
+        match hook(m, &inputs) {
+            Some(new) => (new, true),
+            None => (inputs, changed),
+        }
+    })
+}
+/// The output after the hooks that run after `forward`.
+#[cold]
+fn after<O: HookOutput>(base: &Base, m: &dyn Module, inputs: &[Tensor], out: O) -> O {
+    base.post_hooks().into_iter().fold(out, |out, (_, hook)| match hook(m, inputs, &out.tensors()) {
+        Some(new) => O::of(new).unwrap_or_else(|| wrong("outputs", m)),
+        None => out,
+    })
+}
+
+macro_rules! call {
+    ($life:lifetime, $input:ty, $hrtb:ty, |$i:ident| [$($t:expr),+], |$n:ident| $again:pat => $with:expr) => {
+        impl<$life, M, O> Call<$input> for M
+        where
+            M: for<'a> Forward<$hrtb, Output = O> + ?Sized,
+            O: HookOutput,
+        {
+            type Output = O;
+            fn call(&self, $i: $input) -> O {
+                let Some(base) = self.base().filter(|b| b.has_hooks()) else {
+                    return self.forward($i);
+                };
+                let m = self.as_module();
+                let ($n, changed) = before(base, m, vec![$($t.clone()),+]);
+                let out = if changed {
+                    let $again = $n.as_slice() else { wrong("inputs", m) };
+                    self.forward($with)
+                } else {
+                    self.forward($i)
+                };
+                after(base, m, &$n, out)
+            }
+        }
+    };
+}
+call!('x, &'x Tensor, &'a Tensor, |i| [i], |n| [a] => a);
+call!('x, (&'x Tensor, &'x Tensor), (&'a Tensor, &'a Tensor), |i| [i.0, i.1], |n| [a, b] => (a, b));
+call!(
+    'x,
+    (&'x Tensor, &'x Tensor, &'x Tensor),
+    (&'a Tensor, &'a Tensor, &'a Tensor),
+    |i| [i.0, i.1, i.2],
+    |n| [a, b, c] => (a, b, c)
+);

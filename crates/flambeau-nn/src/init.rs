@@ -1,0 +1,321 @@
+//! `torch.nn.init`: fills that parameters start from, with PyTorch's random streams. Each has a plain form that panics
+//! and a `try_` form; all run without recording gradients and give the tensor back.
+
+use crate::parameter::Parameter;
+use flambeau_core::ergonomic::expect;
+use flambeau_core::{DType, Device, Generator, Result, Scalar, Tensor, bail, ensure, ops};
+
+/// Writes values in row-major order.
+fn write(t: &Tensor, values: Vec<f64>) -> Result<()> {
+    if t.device() == Device::Meta {
+        return Ok(());
+    }
+    let values = Tensor::from_vec_raw(values, t.sizes())?;
+    flambeau_autograd::no_grad(|| ops::copy_(t, &values, false))
+}
+fn fill(t: &Tensor, v: Scalar) -> Result<()> {
+    flambeau_autograd::no_grad(|| ops::fill_(t, v))
+}
+
+/// The panicking form of a fallible fill.
+macro_rules! fills {
+    ($($(#[$doc:meta])* $name:ident $try_name:ident ($($a:ident: $t:ty),*) |$x:ident| $body:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// A dtype or shape that does not fit; a tensor that is borrowed.
+        pub fn $try_name($x: &Tensor $(, $a: $t)*) -> Result<()> {
+            $body
+        }
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name<'t>($x: &'t Tensor $(, $a: $t)*) -> &'t Tensor {
+            expect($try_name($x $(, $a)*));
+            $x
+        }
+    )*};
+}
+fills! {
+    /// Uniform between `a` and `b`.
+    #[doc(alias = "torch.nn.init.uniform_")]
+    uniform_ try_uniform_ (a: f64, b: f64, generator: Option<&Generator>) |t| {
+        flambeau_autograd::no_grad(|| ops::uniform_(t, a, b, generator))
+    };
+    /// Normal with the given mean and standard deviation.
+    #[doc(alias = "torch.nn.init.normal_")]
+    normal_ try_normal_ (mean: f64, std: f64, generator: Option<&Generator>) |t| {
+        flambeau_autograd::no_grad(|| ops::normal_(t, mean, std, generator))
+    };
+    /// One value everywhere.
+    #[doc(alias = "torch.nn.init.constant_")]
+    constant_ try_constant_ (val: f64) |t| fill(t, Scalar::Float(val));
+    /// Ones.
+    #[doc(alias = "torch.nn.init.ones_")]
+    ones_ try_ones_ () |t| fill(t, Scalar::Int(1));
+    /// Zeros.
+    #[doc(alias = "torch.nn.init.zeros_")]
+    zeros_ try_zeros_ () |t| fill(t, Scalar::Int(0));
+    /// Ones on the diagonal of a matrix, zeros elsewhere.
+    #[doc(alias = "torch.nn.init.eye_")]
+    eye_ try_eye_ () |t| {
+        ensure!(t.dim() == 2, Value, "Only tensors with 2 dimensions are supported");
+        let (rows, cols) = (t.sizes()[0], t.sizes()[1]);
+        write(t, (0..rows * cols).map(|i| if i / cols == i % cols { 1.0 } else { 0.0 }).collect())
+    };
+    /// Uniform within `gain * sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio 2010).
+    #[doc(alias = "torch.nn.init.xavier_uniform_")]
+    xavier_uniform_ try_xavier_uniform_ (gain: f64, generator: Option<&Generator>) |t| {
+        let (fan_in, fan_out) = fans(t)?;
+        let std = gain * (2.0 / (fan_in + fan_out) as f64).sqrt();
+        let bound = 3f64.sqrt() * std;
+        try_uniform_(t, -bound, bound, generator)
+    };
+    /// Normal with standard deviation `gain * sqrt(2 / (fan_in + fan_out))` (Glorot and Bengio 2010).
+    #[doc(alias = "torch.nn.init.xavier_normal_")]
+    xavier_normal_ try_xavier_normal_ (gain: f64, generator: Option<&Generator>) |t| {
+        let (fan_in, fan_out) = fans(t)?;
+        try_normal_(t, 0.0, gain * (2.0 / (fan_in + fan_out) as f64).sqrt(), generator)
+    };
+    /// Uniform within `gain * sqrt(3 / fan)` (He et al. 2015).
+    #[doc(alias = "torch.nn.init.kaiming_uniform_")]
+    kaiming_uniform_ try_kaiming_uniform_ (o: &Kaiming) |t| {
+        if t.numel() == 0 {
+            return Ok(());
+        }
+        let bound = 3f64.sqrt() * o.std(t)?;
+        try_uniform_(t, -bound, bound, o.generator.as_ref())
+    };
+    /// Normal with standard deviation `gain / sqrt(fan)` (He et al. 2015).
+    #[doc(alias = "torch.nn.init.kaiming_normal_")]
+    kaiming_normal_ try_kaiming_normal_ (o: &Kaiming) |t| {
+        if t.numel() == 0 {
+            return Ok(());
+        }
+        try_normal_(t, 0.0, o.std(t)?, o.generator.as_ref())
+    };
+    /// Normal, drawn again outside `a` to `b`.
+    #[doc(alias = "torch.nn.init.trunc_normal_")]
+    trunc_normal_ try_trunc_normal_ (mean: f64, std: f64, a: f64, b: f64, generator: Option<&Generator>) |t| {
+        truncated(t, mean, std, a, b, generator)
+    };
+    /// A matrix with orthonormal rows or columns, times `gain` (Saxe et al. 2013); further dimensions count as columns.
+    #[doc(alias = "torch.nn.init.orthogonal_")]
+    orthogonal_ try_orthogonal_ (gain: f64, generator: Option<&Generator>) |t| orthogonal(t, gain, generator);
+    /// Kernels of a convolution that keeps its input's channels, per group.
+    #[doc(alias = "torch.nn.init.dirac_")]
+    dirac_ try_dirac_ (groups: i64) |t| dirac(t, groups);
+    /// A matrix of normal elements with a part of each column set to zero (Martens 2010).
+    #[doc(alias = "torch.nn.init.sparse_")]
+    sparse_ try_sparse_ (sparsity: f64, std: f64, generator: Option<&Generator>) |t| {
+        ensure!(t.dim() == 2, Value, "Only tensors with 2 dimensions are supported");
+        let (rows, cols) = (t.sizes()[0], t.sizes()[1]);
+        let zeros = (sparsity * rows as f64).ceil() as usize;
+        try_normal_(t, 0.0, std, generator)?;
+        let mut values: Vec<f64> = t.try_to_vec()?;
+        for c in 0..cols as usize {
+            let order = ops::randperm(rows, None, Some(DType::I64), None, None, None)?;
+            for r in order.try_to_vec::<i64>()?.into_iter().take(zeros) {
+                values[r as usize * cols as usize + c] = 0.0;
+            }
+        }
+        write(t, values)
+    };
+}
+
+/// Options of the Kaiming fills.
+#[derive(Clone, Debug)]
+pub struct Kaiming {
+    a: f64,
+    mode: String,
+    nonlinearity: String,
+    generator: Option<Generator>,
+}
+impl Default for Kaiming {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl Kaiming {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        Kaiming { a: 0.0, mode: "fan_in".into(), nonlinearity: "leaky_relu".into(), generator: None }
+    }
+    /// Negative slope of the leaky ReLU that follows.
+    pub fn a(mut self, a: f64) -> Self {
+        self.a = a;
+        self
+    }
+    /// `"fan_in"` keeps the variance forwards, `"fan_out"` backwards.
+    pub fn mode(mut self, mode: &str) -> Self {
+        self.mode = mode.into();
+        self
+    }
+    /// The activation that follows.
+    pub fn nonlinearity(mut self, name: &str) -> Self {
+        self.nonlinearity = name.into();
+        self
+    }
+    /// Source of random numbers.
+    pub fn generator(mut self, g: &Generator) -> Self {
+        self.generator = Some(g.clone());
+        self
+    }
+    fn std(&self, t: &Tensor) -> Result<f64> {
+        let (fan_in, fan_out) = fans(t)?;
+        let fan = match self.mode.to_lowercase().as_str() {
+            "fan_in" => fan_in,
+            "fan_out" => fan_out,
+            _ => bail!(Value, "Mode {} not supported, please use one of ['fan_in', 'fan_out']", self.mode),
+        };
+        Ok(calculate_gain(&self.nonlinearity, Some(self.a))? / (fan as f64).sqrt())
+    }
+}
+
+/// Factor by which a nonlinearity's input should be scaled.
+///
+/// # Errors
+/// An unknown name.
+#[doc(alias = "torch.nn.init.calculate_gain")]
+pub fn calculate_gain(nonlinearity: &str, param: Option<f64>) -> Result<f64> {
+    Ok(match nonlinearity {
+        "linear" | "conv1d" | "conv2d" | "conv3d" | "conv_transpose1d" | "conv_transpose2d"
+        | "conv_transpose3d" | "sigmoid" => 1.0,
+        "tanh" => 5.0 / 3.0,
+        "relu" => 2f64.sqrt(),
+        "leaky_relu" => (2.0 / (1.0 + param.unwrap_or(0.01).powi(2))).sqrt(),
+        "selu" => 0.75,
+        other => bail!(Value, "Unsupported nonlinearity {other}"),
+    })
+}
+
+/// Inputs and outputs that each element of a weight connects.
+fn fans(t: &Tensor) -> Result<(i64, i64)> {
+    ensure!(
+        t.dim() >= 2,
+        Value,
+        "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+    );
+    let field: i64 = t.sizes()[2..].iter().product();
+    Ok((t.sizes()[1] * field, t.sizes()[0] * field))
+}
+
+/// What linear layers and convolutions start from: weight and bias uniform within `1 / sqrt(fan_in)`.
+pub(crate) fn linear_like(weight: &Parameter, bias: Option<&Parameter>) -> Result<()> {
+    try_kaiming_uniform_(weight, &Kaiming::new().a(5f64.sqrt()))?;
+    let Some(bias) = bias else { return Ok(()) };
+    let (fan_in, _) = fans(weight)?;
+    if fan_in == 0 && weight.dim() > 2 {
+        return Ok(());
+    }
+    let bound = if fan_in > 0 { 1.0 / (fan_in as f64).sqrt() } else { 0.0 };
+    try_uniform_(bias, -bound, bound, None)
+}
+
+/// A fresh tensor like `t` in dtype and size, filled by `f`, as numbers.
+fn drawn(t: &Tensor, f: impl FnOnce(&Tensor) -> Result<()>) -> Result<Vec<f64>> {
+    let fresh = Tensor::empty_raw(t.sizes(), t.dtype(), t.device())?;
+    f(&fresh)?;
+    fresh.try_to_vec()
+}
+
+/// Distribution function of the normal distribution.
+fn cdf(x: f64) -> Result<f64> {
+    let erf = ops::erf(&Tensor::scalar_raw(x / 2f64.sqrt())?)?;
+    Ok((1.0 + erf.try_item::<f64>()?) / 2.0)
+}
+
+fn truncated(t: &Tensor, mean: f64, std: f64, a: f64, b: f64, g: Option<&Generator>) -> Result<()> {
+    if t.device() == Device::Meta || t.numel() == 0 {
+        return Ok(());
+    }
+    // a number as the tensor's dtype holds it
+    let held = |v: f64| -> Result<f64> { Tensor::scalar_raw(v)?.try_to(t.dtype())?.try_item() };
+    let inside = cdf((b - mean) / std)? - cdf((a - mean) / std)?;
+    if inside > 0.3 {
+        let (low, high) = (held(a)?, held(b)?);
+        let again = || drawn(t, |t| ops::normal_(t, mean, std, g));
+        let mut values = again()?;
+        while values.iter().any(|v| *v < low || *v > high) {
+            let fresh = again()?;
+            for (v, f) in values.iter_mut().zip(fresh) {
+                if *v < low || *v > high {
+                    *v = f;
+                }
+            }
+        }
+        return write(t, values);
+    }
+    // rejection from a uniform proposal; the steps round as a chain of tensor operations does
+    let round: fn(f64) -> f64 = match t.dtype() {
+        DType::F64 => |v| v,
+        DType::F32 => |v| v as f32 as f64,
+        d => bail!(Missing, "trunc_normal_ far outside the mean for dtype {d}"),
+    };
+    let mode = a.max(mean.min(b));
+    let peak = -0.5 * ((mode - mean) / std).powi(2);
+    let accepted = |candidate: f64, chance: f64| {
+        let z = round(round(candidate - round(mean)) / round(std));
+        round(chance.ln()) <= round(round(round(z * z) * -0.5) - round(peak))
+    };
+    let mut values = vec![0.0; t.numel() as usize];
+    let mut pending = vec![true; values.len()];
+    while pending.contains(&true) {
+        let candidates = drawn(t, |t| ops::uniform_(t, a, b, g))?;
+        let chances = drawn(t, |t| ops::uniform_(t, 0.0, 1.0, g))?;
+        for (i, p) in pending.iter_mut().enumerate().filter(|(_, p)| **p) {
+            values[i] = candidates[i];
+            *p = !accepted(candidates[i], chances[i]);
+        }
+    }
+    write(t, values)
+}
+
+fn orthogonal(t: &Tensor, gain: f64, g: Option<&Generator>) -> Result<()> {
+    ensure!(t.dim() >= 2, Value, "Only tensors with 2 or more dimensions are supported");
+    if t.numel() == 0 || t.device() == Device::Meta {
+        return Ok(());
+    }
+    let rows = t.sizes()[0] as usize;
+    let cols = t.numel() as usize / rows;
+    let flat = Tensor::empty_raw(&[rows as i64, cols as i64], t.dtype(), t.device())?;
+    try_normal_(&flat, 0.0, 1.0, g)?;
+    let values: Vec<f64> = flat.try_to_vec()?;
+    // the vectors of the shorter side, made orthonormal one after the other, twice for accuracy: the factor Q whose R
+    // has a positive diagonal
+    let (count, length) = (rows.min(cols), rows.max(cols));
+    let at = |vector: usize, i: usize| if rows < cols { vector * cols + i } else { i * cols + vector };
+    let mut q: Vec<Vec<f64>> = Vec::with_capacity(count);
+    for k in 0..count {
+        let mut v: Vec<f64> = (0..length).map(|i| values[at(k, i)]).collect();
+        for _ in 0..2 {
+            for u in &q {
+                let dot: f64 = u.iter().zip(&v).map(|(a, b)| a * b).sum();
+                v.iter_mut().zip(u).for_each(|(a, b)| *a -= dot * b);
+            }
+        }
+        let norm = v.iter().map(|a| a * a).sum::<f64>().sqrt();
+        v.iter_mut().for_each(|a| *a /= norm);
+        q.push(v);
+    }
+    let mut out = vec![0.0; rows * cols];
+    for (k, v) in q.iter().enumerate() {
+        v.iter().enumerate().for_each(|(i, a)| out[at(k, i)] = a * gain);
+    }
+    write(t, out)
+}
+
+fn dirac(t: &Tensor, groups: i64) -> Result<()> {
+    let sizes = t.sizes();
+    ensure!((3..=5).contains(&sizes.len()), Value, "Only tensors with 3, 4, or 5 dimensions are supported");
+    ensure!(groups > 0 && sizes[0] % groups == 0, Value, "dim 0 must be divisible by groups");
+    let per_group = sizes[0] / groups;
+    let strides = flambeau_core::geometry::contiguous_strides(sizes);
+    let centre: i64 = (2..sizes.len()).map(|d| sizes[d] / 2 * strides[d]).sum();
+    let mut values = vec![0.0; t.numel() as usize];
+    for g in 0..groups {
+        for d in 0..per_group.min(sizes[1]) {
+            values[((g * per_group + d) * strides[0] + d * strides[1] + centre) as usize] = 1.0;
+        }
+    }
+    write(t, values)
+}

@@ -1,0 +1,332 @@
+//! The `Module` trait.
+
+use crate::base::{Base, HookHandle};
+use crate::parameter::{Buffer, Parameter};
+use crate::state::{IncompatibleKeys, LoadStateDictOptions, StateDict};
+use crate::{repr, state, walk};
+use flambeau_core::ergonomic::expect;
+use flambeau_core::{DType, Error, Result, Tensor, TensorOptions};
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+/// Sees the parameters, buffers and children that a module has itself, in the order of its fields.
+pub trait Visitor<'a> {
+    /// A parameter.
+    fn parameter(&mut self, name: &str, p: &'a Parameter);
+    /// A buffer.
+    fn buffer(&mut self, name: &str, b: &Buffer);
+    /// A child.
+    fn module(&mut self, name: &str, m: &'a dyn Module);
+}
+/// The same, and may replace them.
+pub trait VisitorMut {
+    /// A parameter.
+    fn parameter(&mut self, name: &str, p: &mut Parameter) -> Result<()>;
+    /// A buffer.
+    fn buffer(&mut self, name: &str, b: &mut Buffer) -> Result<()>;
+    /// A child.
+    fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()>;
+}
+
+/// A part of a network: parameters, buffers and further modules, under names. Derive it with `#[derive(Module)]`.
+///
+/// Methods that change only flags, hooks or elements take `&self`, so that a module can be shared; those that put
+/// other parameters in place of the present ones (`to`, `half` ...) take `&mut self`, and optimizers are built after
+/// them.
+#[doc(alias = "torch.nn.Module")]
+pub trait Module: Debug + Send + Sync + Any {
+    /// The name that is printed.
+    fn type_name(&self) -> Cow<'static, str>;
+    /// Flags and hooks, if the module has them.
+    fn base(&self) -> Option<&Base> {
+        None
+    }
+    /// The arguments that are printed.
+    #[doc(alias = "torch.nn.Module.extra_repr")]
+    fn extra_repr(&self) -> String {
+        String::new()
+    }
+    /// Version of the saved form, kept in the state dict's metadata.
+    fn version(&self) -> i64 {
+        1
+    }
+    /// Whether a checkpoint of that version may lack this entry.
+    #[doc(hidden)]
+    fn may_lack(&self, _name: &str, _version: Option<i64>) -> bool {
+        false
+    }
+    /// Shows the module's own parameters, buffers and children.
+    fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>);
+    /// Shows them for replacement.
+    fn visit_mut(&mut self, v: &mut dyn VisitorMut) -> Result<()>;
+    /// Itself, without its type.
+    fn as_module(&self) -> &dyn Module;
+    /// Itself, without its type.
+    fn as_module_mut(&mut self) -> &mut dyn Module;
+    /// For downcasts.
+    fn as_any(&self) -> &dyn Any;
+    /// For downcasts.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+
+    /// All parameters with their dotted names, each once.
+    #[doc(alias = "torch.nn.Module.named_parameters")]
+    fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        walk::named_parameters(self.as_module())
+    }
+    /// All parameters, each once.
+    #[doc(alias = "torch.nn.Module.parameters")]
+    fn parameters(&self) -> Vec<Parameter> {
+        self.named_parameters().into_iter().map(|(_, p)| p).collect()
+    }
+    /// All buffers with their dotted names, each once.
+    #[doc(alias = "torch.nn.Module.named_buffers")]
+    fn named_buffers(&self) -> Vec<(String, Buffer)> {
+        walk::named_buffers(self.as_module())
+    }
+    /// All buffers, each once.
+    #[doc(alias = "torch.nn.Module.buffers")]
+    fn buffers(&self) -> Vec<Buffer> {
+        self.named_buffers().into_iter().map(|(_, b)| b).collect()
+    }
+    /// Direct children with their names, each once.
+    #[doc(alias = "torch.nn.Module.named_children")]
+    fn named_children(&self) -> Vec<(String, &dyn Module)> {
+        walk::named_children(self.as_module())
+    }
+    /// Direct children, each once.
+    #[doc(alias = "torch.nn.Module.children")]
+    fn children(&self) -> Vec<&dyn Module> {
+        self.named_children().into_iter().map(|(_, m)| m).collect()
+    }
+    /// The module itself (under the empty name) and all modules below it with their dotted names, each once.
+    #[doc(alias = "torch.nn.Module.named_modules")]
+    fn named_modules(&self) -> Vec<(String, &dyn Module)> {
+        walk::named_modules(self.as_module())
+    }
+    /// The module itself and all modules below it, each once.
+    #[doc(alias = "torch.nn.Module.modules")]
+    fn modules(&self) -> Vec<&dyn Module> {
+        self.named_modules().into_iter().map(|(_, m)| m).collect()
+    }
+    /// The module at a dotted path.
+    ///
+    /// # Errors
+    /// No such module.
+    #[doc(alias = "torch.nn.Module.get_submodule")]
+    fn get_submodule(&self, path: &str) -> Result<&dyn Module> {
+        walk::submodule(self.as_module(), path)
+    }
+    /// The parameter at a dotted path.
+    ///
+    /// # Errors
+    /// No such parameter.
+    #[doc(alias = "torch.nn.Module.get_parameter")]
+    fn get_parameter(&self, path: &str) -> Result<Parameter> {
+        walk::leaf(self.as_module(), path, |own| own.parameters)
+    }
+    /// The buffer at a dotted path.
+    ///
+    /// # Errors
+    /// No such buffer.
+    #[doc(alias = "torch.nn.Module.get_buffer")]
+    fn get_buffer(&self, path: &str) -> Result<Buffer> {
+        walk::leaf(self.as_module(), path, |own| own.buffers)
+    }
+    /// All parameters and persistent buffers under PyTorch's names, in PyTorch's order. The tensors share the module's
+    /// memory and record no gradients.
+    #[doc(alias = "torch.nn.Module.state_dict")]
+    fn state_dict(&self) -> StateDict {
+        state::collect(self.as_module())
+    }
+    /// Copies a state dict into the parameters and buffers; every name must match.
+    ///
+    /// # Errors
+    /// Missing or unexpected names, other sizes: PyTorch's report.
+    #[doc(alias = "torch.nn.Module.load_state_dict")]
+    fn load_state_dict(&self, state: &StateDict) -> Result<IncompatibleKeys> {
+        state::load(self.as_module(), state, true)
+    }
+    /// [`Module::load_state_dict`] with its options: names that may differ, tensors that are taken over instead of
+    /// copied.
+    ///
+    /// # Errors
+    /// As for [`Module::load_state_dict`].
+    fn load_state_dict_with(
+        &mut self,
+        state: &StateDict,
+        options: LoadStateDictOptions,
+    ) -> Result<IncompatibleKeys> {
+        if options.assign {
+            return state::assign(self.as_module_mut(), state, options.strict);
+        }
+        state::load(self.as_module(), state, options.strict)
+    }
+    /// Sets training mode here and below.
+    #[doc(alias = "torch.nn.Module.train")]
+    fn train(&self) {
+        self.set_training(true);
+    }
+    /// Sets evaluation mode here and below.
+    #[doc(alias = "torch.nn.Module.eval")]
+    fn eval(&self) {
+        self.set_training(false);
+    }
+    /// Sets the mode here and below (PyTorch's `train(mode)`).
+    fn set_training(&self, mode: bool) {
+        self.apply(&mut |m| {
+            if let Some(b) = m.base() {
+                b.set_training(mode);
+            }
+        });
+    }
+    /// Whether the module is in training mode. A module without a `base` says what its first child says.
+    #[doc(alias = "torch.nn.Module.training")]
+    fn is_training(&self) -> bool {
+        match self.base() {
+            Some(b) => b.is_training(),
+            None => self.children().first().is_none_or(|c| c.is_training()),
+        }
+    }
+    /// Calls `f` with every module below, children before their parents, and with this one last.
+    #[doc(alias = "torch.nn.Module.apply")]
+    fn apply(&self, f: &mut dyn FnMut(&dyn Module)) {
+        walk::apply(self.as_module(), f);
+    }
+    /// Forgets all gradients.
+    #[doc(alias = "torch.nn.Module.zero_grad")]
+    fn zero_grad(&self) {
+        for p in self.parameters() {
+            // clearing cannot fail once the engine is linked, and this crate links it
+            let _ = p.try_set_grad(None);
+        }
+    }
+    /// Asks all parameters for gradients, or stops asking.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.requires_grad_")]
+    fn requires_grad_(&self, on: bool) {
+        for p in self.parameters() {
+            p.requires_grad_(on);
+        }
+    }
+    /// PyTorch's text of the module.
+    fn repr(&self) -> String {
+        repr::module(self.as_module())
+    }
+    /// Puts converted parameters and buffers in place of the present ones: floating and complex ones get the dtype, all
+    /// get the device. A parameter that stands in two places is replaced by one. Those that fit stay as they are.
+    ///
+    /// # Errors
+    /// A dtype that is neither floating nor complex, a device without memory, a module behind a shared `Arc`.
+    fn try_convert(&mut self, target: TensorOptions) -> Result<()> {
+        if let Some(d) = target.dtype.filter(|d| !d.is_floating() && !d.is_complex()) {
+            return Err(Error::type_(format!(
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.{}",
+                d.name()
+            )));
+        }
+        walk::convert(self.as_module_mut(), &|t: &Tensor| {
+            let mut o = target;
+            if !(t.is_floating_point() || t.is_complex()) {
+                o.dtype = None;
+            }
+            t.try_to(o)
+        })
+    }
+    /// Converts floating parameters and buffers, and no complex ones.
+    ///
+    /// # Errors
+    /// A module behind a shared `Arc`.
+    #[doc(hidden)]
+    fn try_convert_floating(&mut self, dtype: DType) -> Result<()> {
+        walk::convert(self.as_module_mut(), &|t: &Tensor| {
+            if t.is_floating_point() { t.try_to(dtype) } else { Ok(t.clone()) }
+        })
+    }
+    /// `model.to(bf16)`, `model.to(Device::cuda(0))`, or both. Build optimizers after it: it puts new parameters in
+    /// place of the present ones.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.to")]
+    fn to(&mut self, target: impl Into<TensorOptions>) -> &mut Self
+    where
+        Self: Sized,
+    {
+        expect(self.try_convert(target.into()));
+        self
+    }
+    /// Floating parameters and buffers as float16.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.half")]
+    fn half(&mut self) {
+        expect(self.try_convert_floating(DType::F16));
+    }
+    /// Floating parameters and buffers as bfloat16.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.bfloat16")]
+    fn bfloat16(&mut self) {
+        expect(self.try_convert_floating(DType::BF16));
+    }
+    /// Floating parameters and buffers as float32.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.float")]
+    fn float(&mut self) {
+        expect(self.try_convert_floating(DType::F32));
+    }
+    /// Floating parameters and buffers as float64.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.double")]
+    fn double(&mut self) {
+        expect(self.try_convert_floating(DType::F64));
+    }
+    /// The base, or the error that hooks and buffers need one.
+    ///
+    /// # Errors
+    /// The struct has no field `base: nn::Base`.
+    fn try_base(&self) -> Result<&Base> {
+        self.base().ok_or_else(|| {
+            Error::attribute(format!(
+                "{} keeps no hooks or extra buffers: give the struct a field `base: nn::Base`",
+                self.type_name()
+            ))
+        })
+    }
+    /// Adds a hook that runs before `forward` when the module is called by `call`, and may give other inputs. Panics if
+    /// the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_forward_pre_hook")]
+    fn register_forward_pre_hook(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor]) -> Option<Vec<Tensor>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_pre_hook(f)
+    }
+    /// Adds a hook that runs after `forward` when the module is called by `call`, and may give other outputs. Panics if
+    /// the module has no base.
+    #[track_caller]
+    #[doc(alias = "torch.nn.Module.register_forward_hook")]
+    fn register_forward_hook(
+        &self,
+        f: impl Fn(&dyn Module, &[Tensor], &[Tensor]) -> Option<Vec<Tensor>> + Send + Sync + 'static,
+    ) -> HookHandle
+    where
+        Self: Sized,
+    {
+        expect(self.try_base()).register_forward_hook(f)
+    }
+    /// Adds a buffer at run time.
+    ///
+    /// # Errors
+    /// A name that is empty, has a dot or is taken; a module without a base.
+    #[doc(alias = "torch.nn.Module.register_buffer")]
+    fn register_buffer(&self, name: &str, buffer: Buffer) -> Result<()> {
+        let own = walk::Own::of(self.as_module());
+        let taken = own.parameters.iter().any(|(n, _)| n == name)
+            || own.fields.iter().any(|n| n == name)
+            || own.modules.iter().any(|(n, _)| n == name);
+        flambeau_core::ensure!(!taken, Index, "attribute '{name}' already exists");
+        self.try_base()?.register_buffer(name, buffer)
+    }
+}

@@ -1,0 +1,116 @@
+//! Linear maps.
+
+use super::{empty, layer, layer_of, plain};
+use crate::base::Base;
+use crate::init;
+use crate::parameter::Parameter;
+use flambeau_core::{DType, Device, Result};
+use flambeau_macros::{Module, class};
+use flambeau_nn_functional::ops as f;
+
+/// Options of [`Identity`].
+#[class("torch.nn.Identity", build = Identity)]
+pub struct IdentityOptions {}
+plain!(
+    /// Gives its input.
+    Identity, IdentityOptions
+);
+layer!(Identity, |_m, x| Ok(x.clone()));
+
+/// Options of [`Linear`].
+#[class("torch.nn.Linear", build = Linear, repr(in_features=, out_features=, bias=))]
+pub struct LinearOptions {
+    /// Size of each input.
+    pub in_features: i64,
+    /// Size of each output.
+    pub out_features: i64,
+    /// Whether a bias is added.
+    #[default(true)]
+    pub bias: bool,
+    /// Device of the parameters.
+    pub device: Option<Device>,
+    /// Dtype of the parameters.
+    pub dtype: Option<DType>,
+}
+
+/// `y = x A^T + b`: input `(*, in_features)`, output `(*, out_features)`. Weight and bias start uniform within
+/// `1 / sqrt(in_features)`.
+#[derive(Debug, Module)]
+pub struct Linear {
+    base: Base,
+    /// The arguments.
+    pub options: LinearOptions,
+    /// `(out_features, in_features)`
+    pub weight: Parameter,
+    /// `(out_features)`
+    pub bias: Option<Parameter>,
+}
+impl Linear {
+    fn from_options(options: LinearOptions) -> Result<Self> {
+        let (o, i) = (options.out_features, options.in_features);
+        let weight = Parameter::try_new(&empty(&[o, i], options.dtype, options.device)?, true)?;
+        let bias =
+            options.bias.then(|| Parameter::try_new(&empty(&[o], options.dtype, options.device)?, true));
+        let out = Linear { base: Base::new(), weight, bias: bias.transpose()?, options };
+        out.try_reset_parameters()?;
+        Ok(out)
+    }
+    /// Draws weight and bias anew.
+    ///
+    /// # Errors
+    /// A parameter that is borrowed.
+    pub fn try_reset_parameters(&self) -> Result<()> {
+        init::linear_like(&self.weight, self.bias.as_ref())
+    }
+}
+layer!(Linear, |m, x| f::linear(x, &m.weight, m.bias.as_deref()));
+
+/// Options of [`Bilinear`].
+#[class("torch.nn.Bilinear", build = Bilinear, repr(in1_features=, in2_features=, out_features=, bias=))]
+pub struct BilinearOptions {
+    /// Size of each first input.
+    pub in1_features: i64,
+    /// Size of each second input.
+    pub in2_features: i64,
+    /// Size of each output.
+    pub out_features: i64,
+    /// Whether a bias is added.
+    #[default(true)]
+    pub bias: bool,
+    /// Device of the parameters.
+    pub device: Option<Device>,
+    /// Dtype of the parameters.
+    pub dtype: Option<DType>,
+}
+/// `y = x1^T A x2 + b`.
+#[derive(Debug, Module)]
+pub struct Bilinear {
+    base: Base,
+    /// The arguments.
+    pub options: BilinearOptions,
+    /// `(out_features, in1_features, in2_features)`
+    pub weight: Parameter,
+    /// `(out_features)`
+    pub bias: Option<Parameter>,
+}
+impl Bilinear {
+    fn from_options(o: BilinearOptions) -> Result<Self> {
+        flambeau_core::ensure!(
+            o.in1_features > 0,
+            Value,
+            "in1_features must be > 0, but got {}",
+            o.in1_features
+        );
+        let w = empty(&[o.out_features, o.in1_features, o.in2_features], o.dtype, o.device)?;
+        let weight = Parameter::try_new(&w, true)?;
+        let bias = o.bias.then(|| Parameter::try_new(&empty(&[o.out_features], o.dtype, o.device)?, true));
+        let bias = bias.transpose()?;
+        let bound = 1.0 / (o.in1_features as f64).sqrt();
+        init::try_uniform_(&weight, -bound, bound, None)?;
+        if let Some(b) = &bias {
+            init::try_uniform_(b, -bound, bound, None)?;
+        }
+        Ok(Bilinear { base: Base::new(), options: o, weight, bias })
+    }
+}
+layer_of!(Bilinear, |m, input1, input2| f::bilinear(input1, input2, &m.weight, m.bias.as_deref()));

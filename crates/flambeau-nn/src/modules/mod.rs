@@ -1,0 +1,141 @@
+//! The documented layers.
+
+mod activation;
+mod container;
+mod conv;
+mod dropout;
+mod embedding;
+mod linear;
+mod loss;
+mod norm;
+mod pooling;
+mod shape;
+
+pub use activation::*;
+pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
+pub use conv::*;
+pub use dropout::*;
+pub use embedding::{Embedding, EmbeddingOptions};
+pub use linear::{Bilinear, BilinearOptions, Identity, IdentityOptions, Linear, LinearOptions};
+pub use loss::*;
+pub use norm::*;
+pub use pooling::*;
+pub use shape::{Flatten, FlattenOptions, Unflatten, UnflattenOptions};
+
+/// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
+macro_rules! layer {
+    ($t:ident, |$m:ident, $x:ident| $body:expr) => {
+        impl $t {
+            /// `forward` with an error instead of a panic.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward(&self, input: &flambeau_core::Tensor) -> flambeau_core::Result<flambeau_core::Tensor> {
+                let ($m, $x) = (self, input);
+                $body
+            }
+        }
+        impl crate::forward::Forward<&flambeau_core::Tensor> for $t {
+            type Output = flambeau_core::Tensor;
+            #[track_caller]
+            fn forward(&self, input: &flambeau_core::Tensor) -> flambeau_core::Tensor {
+                flambeau_core::ergonomic::expect(self.try_forward(input))
+            }
+        }
+        $crate::modules::by_name!($t, [input] => |m| m.try_forward(input));
+    };
+}
+/// The same of several tensors, which `forward` takes one by one and `call` as a tuple.
+macro_rules! layer_of {
+    ($t:ident, |$m:ident, $($x:ident),+| $body:expr) => {
+        impl $t {
+            /// `forward` with an error instead of a panic.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward(&self, $($x: &flambeau_core::Tensor),+) -> flambeau_core::Result<flambeau_core::Tensor> {
+                let $m = self;
+                $body
+            }
+            /// Computes it, without hooks; panics with the error's text.
+            #[track_caller]
+            pub fn forward(&self, $($x: &flambeau_core::Tensor),+) -> flambeau_core::Tensor {
+                flambeau_core::ergonomic::expect(self.try_forward($($x),+))
+            }
+        }
+        impl<'t> crate::forward::Forward<$crate::modules::tuple_of!($($x),+)> for $t {
+            type Output = flambeau_core::Tensor;
+            #[track_caller]
+            fn forward(&self, ($($x),+): $crate::modules::tuple_of!($($x),+)) -> flambeau_core::Tensor {
+                flambeau_core::ergonomic::expect(self.try_forward($($x),+))
+            }
+        }
+        $crate::modules::by_name!($t, [$($x),+] => |m| m.try_forward($($x),+));
+    };
+}
+macro_rules! tuple_of {
+    ($a:ident, $b:ident) => { (&'t flambeau_core::Tensor, &'t flambeau_core::Tensor) };
+    ($a:ident, $b:ident, $c:ident) => {
+        (&'t flambeau_core::Tensor, &'t flambeau_core::Tensor, &'t flambeau_core::Tensor)
+    };
+}
+macro_rules! by_name {
+    ($t:ident, [$($x:ident),+] => |$m:ident| $call:expr) => {
+        impl crate::object::Run for $t {
+            fn class(&self) -> &'static str {
+                stringify!($t)
+            }
+            fn run(&self, inputs: &[flambeau_core::Tensor]) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
+                let $m = self;
+                match inputs {
+                    [$($x),+] => $call.map(|t| vec![t]),
+                    _ => Err(flambeau_core::Error::type_(format!(
+                        "{}.forward() got {} tensors",
+                        stringify!($t),
+                        inputs.len()
+                    ))),
+                }
+            }
+        }
+        impl flambeau_core::class::Instance for $t {
+            fn into_object(self) -> flambeau_core::library::object::ObjectRef {
+                crate::object::ModuleObject::make(self)
+            }
+        }
+    };
+}
+/// A layer that has nothing but its options.
+macro_rules! plain {
+    ($(#[$doc:meta])* $t:ident, $options:ident) => {
+        plain!($(#[$doc])* $t, $options, |o| Ok::<_, flambeau_core::Error>(o));
+    };
+    ($(#[$doc:meta])* $t:ident, $options:ident, |$o:ident| $check:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, flambeau_macros::Module)]
+        pub struct $t {
+            base: crate::Base,
+            /// The arguments.
+            pub options: $options,
+        }
+        impl $t {
+            fn from_options($o: $options) -> flambeau_core::Result<Self> {
+                let options = $check?;
+                Ok($t { base: crate::Base::new(), options })
+            }
+        }
+    };
+}
+use {by_name, layer, layer_of, plain, tuple_of};
+
+/// A fresh tensor for a parameter.
+fn empty(
+    sizes: &[i64],
+    dtype: Option<flambeau_core::DType>,
+    device: Option<flambeau_core::Device>,
+) -> flambeau_core::Result<flambeau_core::Tensor> {
+    flambeau_core::Tensor::empty_raw(
+        sizes,
+        dtype.unwrap_or_else(flambeau_core::promotion::default_dtype),
+        device.unwrap_or(flambeau_core::Device::Cpu),
+    )
+}

@@ -1,0 +1,122 @@
+//! Modules as objects of the by-name layer.
+
+use crate::forward::Forward;
+use crate::module::Module;
+use flambeau_core::ergonomic::expect;
+use flambeau_core::library::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::{Error, Result, Tensor, TensorOptions, Value, ensure};
+use std::any::Any;
+use std::sync::RwLock;
+
+/// A module that can be run on tensors without knowing its type.
+pub trait Run: Module {
+    /// Class name.
+    fn class(&self) -> &'static str;
+    /// `forward`, with an error instead of a panic.
+    ///
+    /// # Errors
+    /// Inputs that do not fit.
+    fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+}
+impl Forward<&Tensor> for dyn Run {
+    type Output = Tensor;
+    #[track_caller]
+    fn forward(&self, input: &Tensor) -> Tensor {
+        let mut out = expect(self.run(std::slice::from_ref(input)));
+        expect(out.pop().ok_or_else(|| Error::runtime("the module gave no tensor")))
+    }
+}
+
+/// The object. It is empty after the module was put into another one.
+pub struct ModuleObject {
+    class: &'static str,
+    inner: RwLock<Option<Box<dyn Run>>>,
+}
+impl ModuleObject {
+    /// Wraps a module.
+    pub fn make(m: impl Run) -> ObjectRef {
+        ObjectRef::new(ModuleObject { class: m.class(), inner: RwLock::new(Some(Box::new(m))) })
+    }
+    /// Takes the module out, to put it into another one.
+    ///
+    /// # Errors
+    /// It was taken before.
+    pub fn take(&self) -> Result<Box<dyn Run>> {
+        let taken = self.inner.write().unwrap_or_else(|e| e.into_inner()).take();
+        taken.ok_or_else(|| Error::runtime("the module is part of another one already"))
+    }
+    fn with<R>(&self, f: impl FnOnce(&dyn Run) -> Result<R>) -> Result<R> {
+        match &*self.inner.read().unwrap_or_else(|e| e.into_inner()) {
+            Some(m) => f(&**m),
+            None => Err(Error::runtime("the module is part of another one")),
+        }
+    }
+}
+fn dict(entries: impl Iterator<Item = (String, Tensor)>) -> Vec<Value> {
+    vec![Value::Dict(entries.map(|(n, t)| (n, Value::Tensor(t))).collect())]
+}
+impl Object for ModuleObject {
+    fn type_name(&self) -> &'static str {
+        self.class
+    }
+    fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        let tensors = args.iter().chain(kwargs.iter().map(|(_, v)| v)).map(|v| match v {
+            Value::Tensor(t) => Ok(t.clone()),
+            other => Err(Error::type_(format!("{} takes tensors, not {}", self.class, other.type_name()))),
+        });
+        let tensors = tensors.collect::<Result<Vec<_>>>()?;
+        Ok(self.with(|m| m.run(&tensors))?.into_iter().map(Value::Tensor).collect())
+    }
+    fn attribute(&self, name: &str) -> Result<Value> {
+        self.with(|m| {
+            if name == "training" {
+                return Ok(Value::Bool(m.is_training()));
+            }
+            let parameter = m.get_parameter(name).map(|p| p.tensor().clone());
+            let found = parameter.or_else(|_| m.get_buffer(name).map(|b| b.tensor().clone()));
+            found.map(Value::Tensor).map_err(|_| no_attribute(self.class, name))
+        })
+    }
+    fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        ensure!(kwargs.is_empty(), Missing, "{}.{name} with keywords", self.class);
+        match (name, args) {
+            ("forward", _) => self.call(args, kwargs),
+            ("to", [Value::DType(d)]) => self.convert(TensorOptions::new().dtype(*d)),
+            ("to", [Value::Device(d)]) => self.convert(TensorOptions::new().device(*d)),
+            ("train" | "eval", _) => self.with(|m| {
+                let on = !matches!((name, args), ("eval", _) | ("train", [Value::Bool(false)]));
+                m.set_training(on);
+                Ok(Vec::new())
+            }),
+            ("zero_grad", []) => self.with(|m| {
+                m.zero_grad();
+                Ok(Vec::new())
+            }),
+            ("state_dict", []) => self.with(|m| Ok(dict(m.state_dict().into_iter()))),
+            ("named_parameters", []) => self
+                .with(|m| Ok(dict(m.named_parameters().into_iter().map(|(n, p)| (n, p.tensor().clone()))))),
+            ("named_buffers", []) => {
+                self.with(|m| Ok(dict(m.named_buffers().into_iter().map(|(n, b)| (n, b.tensor().clone())))))
+            }
+            ("parameters", []) => self.with(|m| {
+                let all = m.parameters().into_iter().map(|p| Value::Tensor(p.tensor().clone()));
+                Ok(vec![Value::List(all.collect())])
+            }),
+            _ => Err(no_attribute(self.class, name)),
+        }
+    }
+    fn repr(&self) -> String {
+        self.with(|m| Ok(m.repr())).unwrap_or_else(|_| format!("<{}>", self.class))
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+impl ModuleObject {
+    fn convert(&self, o: TensorOptions) -> Result<Vec<Value>> {
+        match &mut *self.inner.write().unwrap_or_else(|e| e.into_inner()) {
+            Some(m) => m.try_convert(o).map(|()| Vec::new()),
+            None => Err(Error::runtime("the module is part of another one")),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Tensors that belong to a module.
+
+use flambeau_core::class::IntoArg;
+use flambeau_core::ergonomic::{Operand, expect};
+use flambeau_core::{Result, Tensor};
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+struct Inner {
+    data: Tensor,
+    replaced: AtomicBool,
+}
+
+/// A tensor that a module learns: a leaf that requires a gradient. A handle; clones are the same parameter. It derefs
+/// to its tensor.
+#[derive(Clone)]
+#[doc(alias = "torch.nn.Parameter")]
+#[doc(alias = "torch.nn.parameter.Parameter")]
+pub struct Parameter(Arc<Inner>);
+
+impl Parameter {
+    /// A parameter over the tensor's memory. Panics for dtypes that have no gradient.
+    #[track_caller]
+    pub fn new(data: impl Borrow<Tensor>) -> Parameter {
+        expect(Self::try_new(data.borrow(), true))
+    }
+    /// A parameter over the tensor's memory that requires a gradient, or does not.
+    ///
+    /// # Errors
+    /// A gradient was asked for and the dtype is neither floating nor complex.
+    pub fn try_new(data: &Tensor, requires_grad: bool) -> Result<Parameter> {
+        let leaf = data.alias_detached();
+        if requires_grad {
+            leaf.try_requires_grad_(true)?;
+        }
+        Ok(Self::of_leaf(leaf))
+    }
+    /// The tensor itself as a parameter: for optimizers, which take any leaf.
+    pub fn of_leaf(data: Tensor) -> Parameter {
+        Parameter(Arc::new(Inner { data, replaced: AtomicBool::new(false) }))
+    }
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.0.data
+    }
+    /// Whether a conversion of the module (`to`, `half` ...) has put another parameter in this one's place.
+    pub fn is_replaced(&self) -> bool {
+        self.0.replaced.load(Ordering::Acquire)
+    }
+    pub(crate) fn mark_replaced(&self) {
+        self.0.replaced.store(true, Ordering::Release);
+    }
+}
+impl Deref for Parameter {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        &self.0.data
+    }
+}
+impl AsRef<Tensor> for Parameter {
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+impl Operand for Parameter {
+    fn operand(&self) -> Result<Cow<'_, Tensor>> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+impl From<Tensor> for Parameter {
+    fn from(t: Tensor) -> Parameter {
+        Self::of_leaf(t)
+    }
+}
+impl From<&Tensor> for Parameter {
+    fn from(t: &Tensor) -> Parameter {
+        Self::of_leaf(t.clone())
+    }
+}
+impl From<&Parameter> for Parameter {
+    fn from(p: &Parameter) -> Parameter {
+        p.clone()
+    }
+}
+impl IntoArg<Tensor> for &Parameter {
+    fn into_arg(self) -> Tensor {
+        self.tensor().clone()
+    }
+}
+impl fmt::Debug for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parameter containing: {:?}", self.tensor())
+    }
+}
+
+/// A tensor that a module keeps but does not learn (running statistics, masks). It derefs to its tensor.
+#[derive(Clone)]
+#[doc(alias = "torch.nn.Buffer")]
+#[doc(alias = "torch.nn.parameter.Buffer")]
+pub struct Buffer {
+    data: Tensor,
+    persistent: bool,
+}
+impl Buffer {
+    /// A buffer that is part of the state dict.
+    pub fn new(data: Tensor) -> Buffer {
+        Buffer { data, persistent: true }
+    }
+    /// Whether the buffer is part of the state dict.
+    pub fn persistent(mut self, on: bool) -> Buffer {
+        self.persistent = on;
+        self
+    }
+    /// Part of the state dict.
+    pub fn is_persistent(&self) -> bool {
+        self.persistent
+    }
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.data
+    }
+    pub(crate) fn set(&mut self, data: Tensor) {
+        self.data = data;
+    }
+}
+impl Deref for Buffer {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        &self.data
+    }
+}
+impl AsRef<Tensor> for Buffer {
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+impl Operand for Buffer {
+    fn operand(&self) -> Result<Cow<'_, Tensor>> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer containing: {:?}", self.tensor())
+    }
+}

@@ -1,0 +1,57 @@
+//! PyTorch's text of modules.
+
+use crate::module::Module;
+use crate::walk::Own;
+use flambeau_core::Tensor;
+
+fn indent(text: &str) -> String {
+    text.replace('\n', "\n  ")
+}
+
+fn assemble(name: &str, extra: &str, children: &[String]) -> String {
+    let extra: Vec<&str> = if extra.is_empty() { vec![] } else { extra.split('\n').collect() };
+    let body = match (extra.as_slice(), children) {
+        ([], []) => String::new(),
+        ([one], []) => (*one).to_owned(),
+        _ => {
+            let lines: Vec<&str> = extra.iter().copied().chain(children.iter().map(String::as_str)).collect();
+            format!("\n  {}\n", lines.join("\n  "))
+        }
+    };
+    format!("{name}({body})")
+}
+
+/// The usual text: arguments, then children by name.
+pub(crate) fn module(m: &dyn Module) -> String {
+    let children: Vec<String> =
+        Own::of(m).modules.iter().map(|(name, c)| format!("({name}): {}", indent(&c.repr()))).collect();
+    assemble(&m.type_name(), &m.extra_repr(), &children)
+}
+
+/// The text of a list, with runs of equal children in one line.
+pub(crate) fn list(m: &dyn Module) -> String {
+    let texts: Vec<String> = Own::of(m).modules.iter().map(|(_, c)| c.repr()).collect();
+    let mut lines = Vec::new();
+    let mut start = 0;
+    while start < texts.len() {
+        let n = texts[start..].iter().take_while(|t| **t == texts[start]).count();
+        let line = if n == 1 {
+            format!("({start}): {}", texts[start])
+        } else {
+            format!("({start}-{}): {n} x {}", start + n - 1, texts[start])
+        };
+        lines.push(indent(&line));
+        start += n;
+    }
+    assemble(&m.type_name(), &m.extra_repr(), &lines)
+}
+
+/// A parameter's line in the text of a list of parameters.
+pub(crate) fn parameter(t: &Tensor) -> String {
+    let size: Vec<String> = t.sizes().iter().map(i64::to_string).collect();
+    let device = match t.device() {
+        flambeau_core::Device::Cpu => String::new(),
+        d => format!(" ({d})"),
+    };
+    format!("Parameter containing: [torch.{} of size {}{device}]", t.dtype().name(), size.join("x"))
+}

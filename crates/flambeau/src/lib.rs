@@ -1,0 +1,143 @@
+//! PyTorch's documented API, native in Rust: no libtorch, no Python.
+//!
+//! Paths mirror the documentation: `torch.nn.functional.relu` is [`nn::functional::relu`], `torch.optim.Adam` is
+//! [`optim::Adam`], `torch.Tensor.add_` is `Tensor::add_`. Functions that take only required arguments go by the plain
+//! name; the `_with` forms take all keywords. Everything panics with PyTorch's error text at the caller's line; [`ops`]
+//! has the same operators as functions that return a `Result`.
+//!
+//! ```
+//! use torch::prelude::*;
+//! use torch::{nn, optim};
+//!
+//! torch::manual_seed(0);
+//! let model = nn::Sequential::new((nn::Linear::new(2, 8), nn::Tanh::new(), nn::Linear::new(8, 1)));
+//! let mut optimizer = optim::Adam::new(model.parameters(), 0.05);
+//!
+//! // exclusive or
+//! let x = torch::tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]);
+//! let y = torch::tensor([[0.0], [1.0], [1.0], [0.0]]);
+//! for _ in 0..200 {
+//!     optimizer.zero_grad();
+//!     let difference = model.call(&x) - &y;
+//!     let loss = (&difference * &difference).sum();
+//!     loss.backward();
+//!     optimizer.step();
+//! }
+//! let predicted = torch::no_grad(|| model.call(&x)).to_vec::<f32>();
+//! assert!(predicted[1] > 0.8 && predicted[3] < 0.2);
+//! ```
+#![forbid(unsafe_code)]
+
+extern crate self as torch;
+
+// a dependency that no line names is not linked, and its operators would be missing
+use flambeau_autograd as _;
+use flambeau_core as _;
+use flambeau_nn as _;
+use flambeau_nn_functional as _;
+use flambeau_optim as _;
+use flambeau_serialization as _;
+
+pub use flambeau_autograd::{
+    enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
+    is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
+};
+pub use flambeau_core::functions::*;
+pub use flambeau_core::generated::options::*;
+pub use flambeau_core::generated::{linalg, special};
+pub use flambeau_core::generator::{default_generator, initial_seed, manual_seed, seed};
+pub use flambeau_core::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
+pub use flambeau_core::promotion::{can_cast, promote_types, set_default_dtype};
+pub use flambeau_core::{
+    BackwardOptions, DType, Device, Element, Error, ErrorKind, Generator, Layout, MemoryFormat, Result,
+    Scalar, Slice, Tensor, TensorOptions,
+};
+pub use flambeau_nn_functional::generated::functions::*;
+pub use flambeau_nn_functional::generated::options::*;
+pub use flambeau_optim as optim;
+pub use flambeau_serialization::tensors::{load, save};
+
+#[doc(hidden)]
+pub use flambeau_core as __core;
+
+/// Every operator as a fallible function: all arguments, nothing defaulted.
+pub mod ops {
+    pub use flambeau_core::ops::*;
+    pub use flambeau_nn_functional::ops::*;
+}
+
+/// Modules, functions and initialisation of neural networks (`torch.nn`).
+pub mod nn {
+    pub use flambeau_nn::*;
+
+    /// `torch.nn.functional`.
+    pub mod functional {
+        pub use flambeau_core::generated::functional::*;
+        pub use flambeau_nn_functional::functional::*;
+    }
+}
+
+/// Gradients (`torch.autograd`).
+pub mod autograd {
+    pub use flambeau_autograd::{
+        Function, GradFn, GradOptions, RemovableHandle, backward, detect_anomaly, ext::grad, functional,
+        get_gradient_edge, gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
+    };
+    pub use flambeau_autograd::{forward_ad, function, grad_mode};
+}
+
+/// Operators and classes by name (`torch.library`).
+pub mod library {
+    pub use flambeau_core::library::*;
+}
+
+/// Checkpoints, safetensors and arrays in files.
+pub mod serialization {
+    pub use flambeau_serialization::tensors::{
+        dict, load, load_npy, load_safetensors, load_with, save, save_npy, save_safetensors,
+    };
+    pub use flambeau_serialization::{LoadOptions, ToTree, Tree};
+}
+
+/// Dtypes under Rust's names, for a glob import; the documentation's names are in the crate's root.
+#[allow(non_upper_case_globals)]
+pub mod dtypes {
+    use flambeau_core::DType;
+    macro_rules! names {
+        ($($name:ident = $d:ident),* $(,)?) => {$(
+            #[doc = concat!("`DType::", stringify!($d), "`")]
+            pub const $name: DType = DType::$d;
+        )*};
+    }
+    names! {
+        f16 = F16, bf16 = BF16, f32 = F32, f64 = F64, u8 = U8, u16 = U16, u32 = U32, u64 = U64, i8 = I8, i16 = I16,
+        i32 = I32, i64 = I64, bool = Bool, c64 = C64, c128 = C128,
+    }
+}
+#[allow(non_upper_case_globals)]
+mod documented {
+    use flambeau_core::DType;
+    macro_rules! names {
+        ($($name:ident = $d:ident),* $(,)?) => {$(
+            #[doc = concat!("`torch.", stringify!($name), "`")]
+            pub const $name: DType = DType::$d;
+        )*};
+    }
+    names! {
+        float16 = F16, half = F16, bfloat16 = BF16, float32 = F32, float = F32, float64 = F64, double = F64,
+        uint8 = U8, uint16 = U16, uint32 = U32, uint64 = U64, int8 = I8, int16 = I16, short = I16, int32 = I32,
+        int = I32, int64 = I64, long = I64, bool = Bool, complex32 = C32, complex64 = C64, cfloat = C64,
+        complex128 = C128, cdouble = C128, float8_e4m3fn = F8E4M3, float8_e5m2 = F8E5M2,
+    }
+}
+pub use documented::*;
+
+/// What programs import: `use torch::prelude::*;`
+pub mod prelude {
+    pub use crate::dtypes::*;
+    pub use flambeau_autograd::TensorAutogradExt;
+    pub use flambeau_core::{Tensor, indexing::*};
+    pub use flambeau_nn::{Call, Forward, Module, Parameter};
+    pub use flambeau_optim::Optimizer;
+    pub use flambeau_optim::lr_scheduler::LRScheduler;
+}
