@@ -205,11 +205,8 @@ fn generated_files_carry_the_header() {
     let broken: Vec<_> =
         generated.iter().filter(|s| !s.text.starts_with(HEADER)).map(|s| s.path.clone()).collect();
     report("generated files begin with the header", &broken);
-    let broken: Vec<_> = all
-        .iter()
-        .filter(|s| !s.generated() && s.text.starts_with(HEADER))
-        .map(|s| s.path.clone())
-        .collect();
+    let broken: Vec<_> =
+        all.iter().filter(|s| !s.generated() && s.text.starts_with(HEADER)).map(|s| s.path.clone()).collect();
     report("the header stands in generated files alone", &broken);
 }
 
@@ -316,7 +313,10 @@ fn softplus_keeps_its_budget() {
         ("row", item("crates/flambeau-core/ops/pointwise.toml", "schema = \"softplus(", "")),
         ("formula", item("crates/flambeau-cpu/src/pointwise/activation.rs", "fn softplus<", "}")),
         ("kernel", item("crates/flambeau-cpu/src/pointwise/activation.rs", "SOFTPLUS = ", "")),
-        ("derivative", item("crates/flambeau-autograd/src/derivatives/pointwise.rs", "pub fn softplus_backward", "}")),
+        (
+            "derivative",
+            item("crates/flambeau-autograd/src/derivatives/pointwise.rs", "pub fn softplus_backward", "}"),
+        ),
     ];
     let total: usize = parts.iter().map(|p| p.1).sum();
     assert!((10..=40).contains(&total), "softplus takes {total} hand-written lines: {parts:?}");
