@@ -43,13 +43,13 @@ fn hammer_one_storage_through_aliases() {
         uniform(&v[..v.len() / 2], "low half");
         uniform(&v[v.len() / 2..], "high half");
     };
+    let add = |t: &Tensor, n: &AtomicI64| {
+        if done(ops::add_(t, &one, 1.into())).is_some() {
+            n.fetch_add(1, Ordering::SeqCst);
+            writes.fetch_add(1, Ordering::SeqCst);
+        }
+    };
     std::thread::scope(|s| {
-        let add = |t: &Tensor, n: &AtomicI64| {
-            if done(ops::add_(t, &one, 1.into())).is_some() {
-                n.fetch_add(1, Ordering::SeqCst);
-                writes.fetch_add(1, Ordering::SeqCst);
-            }
-        };
         s.spawn(|| {
             while Instant::now() < end {
                 add(&x, &full);
