@@ -3,7 +3,6 @@
 mod codegen;
 mod conformance;
 mod coverage;
-mod memcheck;
 mod schema;
 mod table;
 
@@ -26,11 +25,6 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         conformance::run,
     ),
     ("coverage", "write docs/coverage.md: which documented names work; --check only compares", coverage::run),
-    (
-        "memcheck",
-        "tests of storage, views and iterator under [asan] [valgrind] [miri], as far as the machine has them",
-        memcheck::run,
-    ),
 ];
 
 fn root() -> PathBuf {
