@@ -191,7 +191,6 @@ fn log_softmax_data_out_autograd(
 pub struct LogSoftmaxBackwardDataBackward {
     dim: i64,
     grad_output: Saved,
-    input_dtype: DType,
     output: Saved,
 }
 impl Backward for LogSoftmaxBackwardDataBackward {
@@ -199,10 +198,9 @@ impl Backward for LogSoftmaxBackwardDataBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let input_dtype = self.input_dtype;
         let g0 = if cx.need(0) {
             let output = &self.output.unpack(cx, "output")?;
-            Some(log_softmax_backward_data(grad, output, dim, input_dtype)?)
+            Some(log_softmax_jvp(grad, output, dim)?)
         } else {
             None
         };
@@ -233,7 +231,6 @@ fn log_softmax_backward_data_autograd(
         let body = LogSoftmaxBackwardDataBackward {
             dim,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
-            input_dtype,
             output: Saved::input(output),
         };
         rt::record(&out, edges, body);

@@ -11,6 +11,7 @@ pub(crate) mod elementwise_loss;
 pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod linear;
+pub(crate) mod local_norm;
 pub(crate) mod loss;
 pub(crate) mod norm;
 pub(crate) mod padding;
