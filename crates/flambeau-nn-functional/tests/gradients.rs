@@ -171,7 +171,12 @@ fn activations() {
 #[test]
 fn embeddings_and_padding() {
     let i = index(&[1, 3, 3, 0, 2, 1], &[2, 3]);
-    both("embedding", &[values(&[4, 3], 1)], |t| ops::embedding(&i, &t[0], Some(-1), None, 2.0, true, false));
+    both("embedding", &[values(&[4, 3], 1)], |t| ops::embedding(&i, &t[0], None, None, 2.0, false, false));
+    // the padding row gets nothing, the others the mean over their uses
+    let w = values(&[4, 2], 1);
+    let y = ops::embedding(&i, &w, Some(-1), None, 2.0, true, false).unwrap();
+    flambeau_core::ops::sum(&y, None, false, None).unwrap().backward();
+    assert_eq!(w.grad().unwrap().to_vec::<f64>(), [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]);
     for (mode, pad) in [
         ("constant", [1, 2, -1, 0]),
         ("reflect", [1, 2, 0, 1]),

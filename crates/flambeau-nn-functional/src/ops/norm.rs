@@ -1,6 +1,6 @@
 //! Normalisation: batch, instance, layer, RMS, group.
 
-pub use super::local_norm::local_response_norm;
+pub use super::local_norm::{group_norm, local_response_norm};
 use super::util::{done, plain, plain_opt, torch_size, wide};
 use crate::kernel::{batch_norm as channel_kernels, rows_norm as row_kernels};
 use flambeau_core::access::Access;
@@ -779,33 +779,4 @@ pub fn native_group_norm_backward(
         done(r, "GroupNormBackwardKernelImpl", x.dtype())?;
     }
     masked([gx, gw, gb], input)
-}
-/// `group_norm`
-pub fn group_norm(
-    input: &Tensor,
-    num_groups: i64,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-    _cudnn_enabled: bool,
-) -> Result<Tensor> {
-    let x = input.sizes();
-    ensure!(
-        x.len() >= 2,
-        Runtime,
-        "Expected at least 2 dimensions for input tensor but received {}",
-        x.len()
-    );
-    let (n, c) = (x[0], x[1]);
-    let hxw: i64 = x[2..].iter().product();
-    ensure!(num_groups > 0, Runtime, "Expected num groups to be greater than 0, got {num_groups}");
-    ensure!(
-        c % num_groups == 0,
-        Runtime,
-        "Expected number of channels in input to be divisible by num_groups, but got input of shape {} and num_groups={num_groups}",
-        fmt_sizes(x)
-    );
-    ensure!(c > 0, Runtime, "Expected number of channels to be greater than 0, got {c}");
-    ensure!(hxw > 0, Runtime, "Expected HxW to be greater than 0, got {hxw}");
-    super::native_group_norm(input, weight, bias, n, c, hxw, num_groups, eps).map(|r| r.0)
 }
