@@ -139,3 +139,15 @@ pub fn run<J: Job>(job: J) -> J::Out {
     }
     job.run::<Portable>()
 }
+
+/// As [`run`] without the widest set: for bodies that memory bounds, in families with many types, where a third copy of the
+/// code costs more than it gains.
+#[inline]
+pub fn run_v3_at_most<J: Job>(job: J) -> J::Out {
+    #[cfg(target_arch = "x86_64")]
+    if level() >= Level::V3 {
+        // SAFETY: `level` returns V3 or above only where all features of `run_v3` were detected.
+        return unsafe { run_v3(job) };
+    }
+    job.run::<Portable>()
+}

@@ -77,7 +77,7 @@ pub fn scan<T: Copy + Sync, A: Copy + Sync, O: Copy + Send>(
     let out = Ptr::new(out);
     let tiles = g.outer * g.inner.div_ceil(W);
     parallel_for(tiles, (GRAIN / (g.n * g.inner.min(W))).max(1), |tiles| {
-        isa::run(Scan { x, g, out: &out, init, step: &step, tiles })
+        isa::run_v3_at_most(Scan { x, g, out: &out, init, step: &step, tiles })
     });
 }
 

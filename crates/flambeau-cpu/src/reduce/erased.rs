@@ -97,19 +97,23 @@ pub fn aminmax(x: Any, g: Geo, min: AnyMut, max: AnyMut) -> Option<()> {
     })
 }
 
-/// Truth reductions: integers by their bits, halves and complex numbers through truth values.
+/// Truth reductions: single precision and bytes have kernels, the rest goes through truth values.
 macro_rules! truth {
     ($($(#[$doc:meta])* $name:ident($out:ty) = $f:path;)*) => {$(
         $(#[$doc])*
         fn $name(x: Any, g: Geo, out: &mut [$out]) -> Option<()> {
-            match x.dtype() {
-                DType::F32 | DType::F64 => erased!(x, T in [FLOAT] => $f(x.get::<T>(), g, out)),
-                d if d.is_integral(true) => {
-                    let x = x.as_bits();
-                    erased!(x, T in [BYTE, UINT] => $f(x.get::<T>(), g, out))
-                }
-                _ => Some($f(&truths(x)?, g, out)),
+            if x.dtype() == DType::F32 {
+                return Some($f(x.get::<f32>(), g, out));
             }
+            let own;
+            let bytes = match x.dtype() {
+                DType::U8 | DType::I8 | DType::Bool => x,
+                _ => {
+                    own = truths(x)?;
+                    Any::new(&own)
+                }
+            };
+            Some($f(bytes.as_bits().get::<u8>(), g, out))
         }
     )*};
 }
@@ -203,10 +207,12 @@ statistic! {
 
 /// [`moments::mean_var`] of floats and complex numbers: mean (real and imaginary part) and variance of each row.
 pub fn mean_var(x: Any, g: Geo, correction: f64, out: &mut [(f64, f64, f64)]) -> Option<()> {
-    if x.dtype() == DType::C32 {
-        return mean_var(Wide::of(x).any(), g, correction, out);
+    if !x.dtype().is_floating() && !x.dtype().is_complex() {
+        return None;
     }
-    erased!(x, T in [HALF, FLOAT, COMPLEX] => moments::mean_var::<T>(x.get(), g, correction, out))
+    let x = Wide::of(x);
+    let x = x.any();
+    erased!(x, T in [FLOAT, COMPLEX] => moments::mean_var::<T>(x.get(), g, correction, out))
 }
 fn rows(x: Any, g: Geo, correction: f64) -> Option<Vec<(f64, f64, f64)>> {
     let mut m = vec![(0.0, 0.0, 0.0); g.rows()];
@@ -272,7 +278,11 @@ pub fn norm(x: Any, g: Geo, p: f64, out: AnyMut) -> Option<()> {
     erase::out(
         out,
         x.dtype().to_real(),
-        |out| erased!(x, T in [FLOAT, COMPLEX] => norms::norm::<T>(x.get(), g, p, out.get())),
+        |out| match x.dtype() {
+            DType::C64 => Some(norms::norm(&norms::abs(x.get::<num_complex::Complex<f32>>()), g, p, out.get())),
+            DType::C128 => Some(norms::norm(&norms::abs(x.get::<num_complex::Complex<f64>>()), g, p, out.get())),
+            _ => erased!(x, T in [FLOAT] => norms::norm::<T>(x.get(), g, p, out.get())),
+        },
     )
 }
 /// [`norms::logsumexp`] of floats.

@@ -208,7 +208,7 @@ impl<T: Copy, S: Step<T>> Fold<T> for Lanes<S> {
     }
 }
 
-/// Joins results pairwise, in the manner of a binary counter.
+/// Joins results pairwise, in the manner of a binary counter. Not inlined: joins are rare, and their code is not small.
 struct Tree<A> {
     stack: Vec<(A, u32)>,
 }
@@ -216,101 +216,85 @@ impl<A: Copy> Tree<A> {
     fn new() -> Self {
         Tree { stack: Vec::new() }
     }
-    #[inline(always)]
-    fn push(&mut self, mut a: A, join: impl Fn(A, A) -> A) {
+    #[inline(never)]
+    fn push<T: Copy, F: Fold<T, Acc = A>>(&mut self, mut a: A, f: &F) {
         let mut rank = 0;
         while let Some((b, r)) = self.stack.last().copied() {
             if r != rank {
                 break;
             }
-            a = join(b, a);
+            a = f.join(b, a);
             rank += 1;
             self.stack.pop();
         }
         self.stack.push((a, rank));
     }
+    /// The result, and an empty tree; `None` if nothing was pushed.
     #[inline(always)]
-    fn finish(mut self, join: impl Fn(A, A) -> A) -> Option<A> {
+    fn finish<T: Copy, F: Fold<T, Acc = A>>(&mut self, f: &F) -> Option<A> {
+        if self.stack.is_empty() { None } else { self.finish_all(f) }
+    }
+    #[inline(never)]
+    fn finish_all<T: Copy, F: Fold<T, Acc = A>>(&mut self, f: &F) -> Option<A> {
         let (mut a, _) = self.stack.pop()?;
         while let Some((b, _)) = self.stack.pop() {
-            a = join(b, a);
+            a = f.join(b, a);
         }
         Some(a)
     }
 }
 
-struct RowJob<'a, T, F> {
-    f: &'a F,
-    x: &'a [T],
-    ns: usize,
-    from: usize,
-    to: usize,
-    buf: &'a mut Vec<T>,
-}
-impl<T: Copy, F: Fold<T>> Job for RowJob<'_, T, F> {
-    type Out = F::Acc;
-    #[inline(always)]
-    fn run<I: Isa>(self) -> F::Acc {
-        let RowJob { f, x, ns, from, to, buf } = self;
-        let block = |k: usize, end: usize, buf: &mut Vec<T>| {
-            if ns == 1 {
-                f.row::<I>(&x[k..end], k)
-            } else {
-                buf.clear();
-                buf.extend((k..end).map(|k| x[k * ns]));
-                f.row::<I>(buf, k)
-            }
-        };
-        if to - from <= BLOCK {
-            return if from == to { f.init() } else { block(from, to, buf) };
-        }
-        let mut tree = Tree::new();
-        let mut k = from;
-        while k < to {
-            let end = (k + BLOCK).min(to);
-            let a = block(k, end, buf);
-            tree.push(a, |a, b| f.join(a, b));
-            k = end;
-        }
-        tree.finish(|a, b| f.join(a, b)).unwrap_or_else(|| f.init())
-    }
-}
-
-struct RowsJob<'a, T, F, E> {
+/// Elements `from..to` of the rows `first..`, one result each. It knows nothing of where results go and calls the block
+/// function at one place: a body of that size, times dtypes and instruction sets, is most of this crate's machine code.
+struct Rows<'a, T, F: Fold<T>>
+where
+    T: Copy,
+{
     f: &'a F,
     x: &'a [T],
     g: Geo,
-    rows: std::ops::Range<usize>,
-    emit: &'a E,
+    first: usize,
+    from: usize,
+    to: usize,
+    acc: &'a mut [F::Acc],
 }
-impl<T: Copy, F: Fold<T>, E: Fn(usize, F::Acc)> Job for RowsJob<'_, T, F, E> {
+impl<T: Copy, F: Fold<T>> Job for Rows<'_, T, F> {
     type Out = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let g = self.g;
-        let mut buf = Vec::new();
-        for row in self.rows {
-            let x = if g.n == 0 { &[][..] } else { &self.x[g.base(row)..] };
-            let ns = g.ns as usize;
-            let a = if g.n <= CHUNK {
-                RowJob { f: self.f, x, ns, from: 0, to: g.n, buf: &mut buf }.run::<I>()
-            } else {
-                let mut tree = Tree::new();
-                let mut k = 0;
-                while k < g.n {
-                    let to = (k + CHUNK).min(g.n);
-                    let a = RowJob { f: self.f, x, ns, from: k, to, buf: &mut buf }.run::<I>();
-                    tree.push(a, |a, b| self.f.join(a, b));
-                    k = to;
+        let Rows { f, x, g, first, from, to, acc } = self;
+        let (mut buf, mut tree) = (Vec::new(), Tree::new());
+        let ns = g.ns as usize;
+        for (i, acc) in acc.iter_mut().enumerate() {
+            let x = if from == to { x } else { &x[g.base(first + i)..] };
+            let mut k = from;
+            while k < to {
+                let end = (k + BLOCK).min(to);
+                let block = if ns == 1 { &x[k..end] } else { gather(x, k..end, ns, &mut buf) };
+                let a = f.row::<I>(block, k);
+                if end - from <= BLOCK && end == to {
+                    *acc = a;
+                } else {
+                    tree.push(a, f);
                 }
-                tree.finish(|a, b| self.f.join(a, b)).unwrap_or_else(|| self.f.init())
-            };
-            (self.emit)(row, a);
+                k = end;
+            }
+            if let Some(a) = tree.finish(f) {
+                *acc = a;
+            }
         }
     }
 }
 
-struct ColsJob<'a, T, F: Fold<T>>
+#[inline(never)]
+fn gather<'b, T: Copy>(x: &[T], at: std::ops::Range<usize>, ns: usize, buf: &'b mut Vec<T>) -> &'b [T] {
+    buf.clear();
+    buf.extend(at.map(|k| x[k * ns]));
+    buf
+}
+
+/// Rows `from..to` of a tile of neighbouring columns.
+struct Columns<'a, T, F: Fold<T>>
 where
     T: Copy,
 {
@@ -321,59 +305,91 @@ where
     to: usize,
     acc: &'a mut [F::Acc],
 }
-impl<T: Copy, F: Fold<T>> Job for ColsJob<'_, T, F> {
+impl<T: Copy, F: Fold<T>> Job for Columns<'_, T, F> {
     type Out = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let ColsJob { f, x, ns, from, to, acc } = self;
-        let first = (from + TILE_ROWS).min(to);
-        f.cols::<I>(&x[from * ns..], first - from, ns, from, acc);
-        let mut k = first;
-        let mut part = if k < to { acc.to_vec() } else { Vec::new() };
+        let Columns { f, x, ns, from, to, acc } = self;
+        let mut part = Vec::new();
+        let mut k = from;
         while k < to {
             let end = (k + TILE_ROWS).min(to);
-            f.cols::<I>(&x[k * ns..], end - k, ns, k, &mut part);
-            for (a, b) in acc.iter_mut().zip(&part) {
-                *a = f.join(*a, *b);
+            if k > from && part.is_empty() {
+                part.resize(acc.len(), f.init());
+            }
+            f.cols::<I>(&x[k * ns..], end - k, ns, k, if k == from { &mut *acc } else { &mut part });
+            if k > from {
+                for (a, b) in acc.iter_mut().zip(&part) {
+                    *a = f.join(*a, *b);
+                }
             }
             k = end;
         }
     }
 }
 
+/// Results that a task holds before it hands them out.
+const BATCH: usize = 16;
+
 /// Reduces each row of the view and calls `emit(row, result)` once per row, possibly from several threads.
 pub fn fold<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: impl Fn(usize, F::Acc) + Sync) {
+    fold_dyn(x, g, f, &emit);
+}
+
+// Not generic over `emit`, so that reductions which differ only in what they do with a result share one body.
+#[inline(never)]
+fn fold_dyn<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(dyn Fn(usize, F::Acc) + Sync)) {
     g.check(x.len(), g.rows());
     let rows = g.rows();
     if rows == 0 {
         return;
     }
     if g.n > 0 && g.inner > 1 && g.is == 1 && (g.ns != 1 || g.n == 1) {
-        return fold_cols(x, g, f, &emit);
+        return fold_cols(x, g, f, emit);
     }
     if g.n > CHUNK && rows < 2 * num_threads() {
-        let chunks = g.n.div_ceil(CHUNK);
-        for row in 0..rows {
-            let mut part = vec![f.init(); chunks];
-            let place = Ptr::new(&mut part);
-            let x = &x[g.base(row)..];
-            parallel_chunks(chunks, &|c| {
-                let to = ((c + 1) * CHUNK).min(g.n);
-                let mut buf = Vec::new();
-                let a = isa::run(RowJob { f, x, ns: g.ns as usize, from: c * CHUNK, to, buf: &mut buf });
-                // SAFETY: each chunk has its own place.
-                unsafe { place.set(c, a) }
-            });
-            let mut tree = Tree::new();
-            part.iter().for_each(|a| tree.push(*a, |a, b| f.join(a, b)));
-            emit(row, tree.finish(|a, b| f.join(a, b)).unwrap_or_else(|| f.init()));
-        }
-        return;
+        return (0..rows).for_each(|row| emit(row, fold_long(x, g, f, row)));
     }
-    parallel_for(rows, g.grain(), |rows| isa::run(RowsJob { f, x, g, rows, emit: &emit }));
+    parallel_for(rows, g.grain(), |range| fold_batches(x, g, f, range, emit));
 }
 
-fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(impl Fn(usize, F::Acc) + Sync)) {
+/// Rows of a range, a batch at a time.
+#[inline(never)]
+fn fold_batches<T: Copy + Sync, F: Fold<T>>(
+    x: &[T],
+    g: Geo,
+    f: &F,
+    range: std::ops::Range<usize>,
+    emit: &(dyn Fn(usize, F::Acc) + Sync),
+) {
+    let mut acc = [f.init(); BATCH];
+    for first in range.clone().step_by(BATCH) {
+        let acc = &mut acc[..BATCH.min(range.end - first)];
+        acc.fill(f.init());
+        isa::run_v3_at_most(Rows { f, x, g, first, from: 0, to: g.n, acc });
+        acc.iter().enumerate().for_each(|(i, a)| emit(first + i, *a));
+    }
+}
+
+/// One long row, cut among threads.
+#[inline(never)]
+fn fold_long<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, row: usize) -> F::Acc {
+    let chunks = g.n.div_ceil(CHUNK);
+    let mut part = vec![f.init(); chunks];
+    let place = Ptr::new(&mut part);
+    parallel_chunks(chunks, &|c| {
+        let to = ((c + 1) * CHUNK).min(g.n);
+        // SAFETY: each chunk has its own place.
+        let acc = unsafe { place.slice(c, 1) };
+        isa::run_v3_at_most(Rows { f, x, g, first: row, from: c * CHUNK, to, acc });
+    });
+    let mut tree = Tree::new();
+    part.iter().for_each(|a| tree.push(*a, f));
+    tree.finish(f).unwrap_or_else(|| f.init())
+}
+
+#[inline(never)]
+fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(dyn Fn(usize, F::Acc) + Sync)) {
     let tiles = g.inner.div_ceil(TILE);
     let chunks = g.n.div_ceil(TILE_CHUNK);
     let ns = g.ns as usize;
@@ -384,7 +400,7 @@ fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(impl Fn
     let tile = |t: usize, c: usize, acc: &mut [F::Acc]| {
         let (o, i, _) = at(t);
         let (from, to) = (c * TILE_CHUNK, ((c + 1) * TILE_CHUNK).min(g.n));
-        isa::run(ColsJob { f, x: &x[o * g.os as usize + i..], ns, from, to, acc });
+        isa::run_v3_at_most(Columns { f, x: &x[o * g.os as usize + i..], ns, from, to, acc });
     };
     if chunks == 1 {
         let grain = (GRAIN / (g.n * g.inner.min(TILE))).max(1);
@@ -417,8 +433,8 @@ fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(impl Fn
             let (o, i, w) = at(o0 * tiles + t);
             for j in 0..w {
                 let mut tree = Tree::new();
-                (0..chunks).for_each(|c| tree.push(part[(t * chunks + c) * TILE + j], |a, b| f.join(a, b)));
-                emit(o * g.inner + i + j, tree.finish(|a, b| f.join(a, b)).unwrap_or_else(|| f.init()));
+                (0..chunks).for_each(|c| tree.push(part[(t * chunks + c) * TILE + j], f));
+                emit(o * g.inner + i + j, tree.finish(f).unwrap_or_else(|| f.init()));
             }
         }
     }

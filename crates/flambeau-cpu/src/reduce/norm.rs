@@ -90,6 +90,11 @@ where
     }
 }
 
+/// Absolute values of complex numbers, whose norms are those of the absolute values.
+pub(crate) fn abs<T: Abs>(x: &[T]) -> Vec<T::Real> {
+    x.iter().map(|v| T::Real::from_op(v.abs_())).collect()
+}
+
 /// The `p`-norm of each row, for any `p` (0 counts what is not zero, infinities give the largest or smallest absolute
 /// value). Over an empty row: 0, and infinity for negative `p`.
 pub fn norm<T: Abs>(x: &[T], g: Geo, p: f64, out: &mut [T::Real])
