@@ -19,11 +19,6 @@ enum Figure {
     Bytes(f64),
 }
 impl Figure {
-    fn number(self) -> f64 {
-        match self {
-            Figure::Seconds(v) | Figure::Bytes(v) => v,
-        }
-    }
     fn text(self) -> String {
         match self {
             Figure::Bytes(v) => format!("{:.1} MB", v / 1e6),

@@ -34,12 +34,8 @@ fn arguments(args: &[String]) -> Result<Args, String> {
                     value.split(',').map(|n| n.parse().ok().filter(|n| *n > 0)).collect();
                 a.threads = all.ok_or("--threads wants numbers from 1, with commas")?;
             }
-            "--only" | "--min-time" => {
-                a.passed.extend([flag.clone(), value.clone()]);
-                if flag == "--only" {
-                    a.only = value.split(',').filter(|s| !s.is_empty()).map(str::to_string).collect();
-                }
-            }
+            "--only" => a.only = value.split(',').filter(|s| !s.is_empty()).map(str::to_string).collect(),
+            "--min-time" => a.passed.extend([flag.clone(), value.clone()]),
             "--python" => a.python = Some(value.into()),
             "--compare" => a.compare = Some(value.into()),
             "--out" => a.out = Some(value.into()),
@@ -80,15 +76,30 @@ fn python(asked: Option<&Path>) -> Option<PathBuf> {
     found.is_ok_and(|o| o.status.success()).then_some(python)
 }
 
-/// Runs one side for one number of threads; its file.
-fn measure(mut program: Command, threads: usize, passed: &[String], out: &Path) -> Result<Results, String> {
+/// The rows of each group: stretches of ids with the same start.
+fn groups(ids: &[String]) -> impl Iterator<Item = &[String]> {
+    ids.chunk_by(|a, b| a.split('/').next() == b.split('/').next())
+}
+
+/// Runs one side for one number of threads; its results.
+fn measure(
+    mut program: Command,
+    threads: usize,
+    ids: &[impl AsRef<str>],
+    passed: &[String],
+    out: &Path,
+) -> Result<Results, String> {
     let _ = std::fs::remove_file(out);
-    program.args(["--threads", &threads.to_string(), "--out"]).arg(out).args(passed);
+    let only: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
+    program
+        .args(["--threads", &threads.to_string(), "--only", &only.join(","), "--out"])
+        .arg(out)
+        .args(passed);
     let status = program.status().map_err(|e| e.to_string())?;
     if !status.success() {
         return Err(format!("{} failed ({status})", program.get_program().display()));
     }
-    if out.exists() { results::read(out) } else { Err("--only selects no row".into()) }
+    results::read(out)
 }
 
 /// Where the other side's results go: `a/b.json` gives `a/b-pytorch.json`.
@@ -104,6 +115,9 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let list =
         list.into_iter().filter(|id| a.only.is_empty() || a.only.iter().any(|s| id.contains(s.as_str())));
     let list: Vec<String> = list.collect();
+    if list.is_empty() {
+        return Err("--only selects no row".into());
+    }
     let programs = build(root)?;
     let out = a.out.clone().unwrap_or_else(|| programs.with_file_name("bench").join("flambeau.json"));
     let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -115,21 +129,28 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
         None => python.is_some().then(Results::default),
     };
     let mut ours = Results::default();
+    let part = out.with_extension("part.json");
     for threads in &a.threads {
-        eprintln!("-- flambeau, threads: {threads}");
-        let mut c = Command::new(exe("flambeau-bench"));
-        c.arg("--program").arg(exe("examples/digits"));
-        ours.merge(measure(c, *threads, &a.passed, &out.with_extension("run.json"))?);
-        ours.write(&out)?;
-        if let (Some(python), Some(theirs)) = (&python, &mut theirs) {
-            eprintln!("-- PyTorch, threads: {threads}");
-            let mut c = Command::new(python);
-            c.arg(data.join("pytorch.py"));
-            theirs.merge(measure(c, *threads, &a.passed, &out.with_extension("run.json"))?);
-            theirs.write(&beside(&out))?;
+        // group by group, so that both sides meet the same load
+        for ids in groups(&list) {
+            eprintln!("-- flambeau, threads: {threads}");
+            let mut c = Command::new(exe("flambeau-bench"));
+            c.arg("--program").arg(exe("examples/digits"));
+            let measured = measure(c, *threads, ids, &a.passed, &part)?;
+            let ids: Vec<&str> =
+                ids.iter().map(String::as_str).filter(|id| measured.runs(id, *threads)).collect();
+            ours.merge(measured);
+            ours.write(&out)?;
+            if let (Some(python), Some(theirs), false) = (&python, &mut theirs, ids.is_empty()) {
+                eprintln!("-- PyTorch, threads: {threads}");
+                let mut c = Command::new(python);
+                c.arg(data.join("pytorch.py"));
+                theirs.merge(measure(c, *threads, &ids, &a.passed, &part)?);
+                theirs.write(&beside(&out))?;
+            }
         }
     }
-    let _ = std::fs::remove_file(out.with_extension("run.json"));
+    let _ = std::fs::remove_file(&part);
     if theirs.is_none() {
         println!("nothing to compare with: no Python with torch (--python, FLAMBEAU_PYTHON), no --compare");
     }
@@ -147,9 +168,11 @@ mod tests {
     fn flags() {
         let of = |s: &str| arguments(&s.split(' ').map(str::to_string).collect::<Vec<_>>());
         let a = of("--threads 1,2 --only add,view --min-time 0.1 --out x.json").unwrap();
-        assert_eq!((a.threads.as_slice(), a.passed.len(), a.only.len()), (&[1, 2][..], 4, 2));
+        assert_eq!((a.threads.as_slice(), a.passed.len(), a.only.len()), (&[1, 2][..], 2, 2));
         assert!(of("--threads 0").is_err() && of("--fast yes").is_err() && of("--only").is_err());
         assert!(of("--python p --compare f").is_err());
+        let ids = ["a/x", "a/y", "b/x"].map(String::from);
+        assert_eq!(groups(&ids).map(<[String]>::len).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(beside(Path::new("a/b.json")), Path::new("a/b-pytorch.json"));
     }
 }

@@ -37,6 +37,10 @@ impl Results {
     pub fn get(&self, id: &str, threads: usize) -> Option<&Row> {
         self.rows.get(&(id.to_string(), threads))
     }
+    /// Whether the row has figures.
+    pub fn runs(&self, id: &str, threads: usize) -> bool {
+        self.get(id, threads).is_some_and(|r| r.error.is_none())
+    }
     pub fn parse(text: &str) -> Result<Results, String> {
         let all: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let meta = all["meta"].as_object().cloned().unwrap_or_default();
