@@ -61,9 +61,16 @@ pub use flambeau_serialization::tensors::{load, save};
 #[doc(hidden)]
 pub use flambeau_core as __core;
 
+/// The README's programs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// Every operator as a fallible function: all arguments, nothing defaulted.
 pub mod ops {
     pub use flambeau_core::ops::*;
+    // Names that nn.functional has too, with other arguments: torch's come first.
+    pub use flambeau_core::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     pub use flambeau_nn_functional::ops::*;
 }
 
