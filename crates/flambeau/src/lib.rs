@@ -48,6 +48,7 @@ pub use flambeau_core::generated::{linalg, special};
 pub use flambeau_core::generator::{default_generator, initial_seed, manual_seed, seed};
 pub use flambeau_core::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
 pub use flambeau_core::promotion::{can_cast, promote_types, set_default_dtype};
+pub use flambeau_core::threads::{get_num_threads, set_num_threads};
 pub use flambeau_core::{
     BackwardOptions, DType, Device, Element, Error, ErrorKind, Generator, Layout, MemoryFormat, Result,
     Scalar, Slice, Tensor, TensorOptions,
@@ -95,6 +96,7 @@ pub mod autograd {
 
 /// Operators and classes by name (`torch.library`).
 pub mod library {
+    pub use flambeau_core::Value;
     pub use flambeau_core::library::*;
 }
 
