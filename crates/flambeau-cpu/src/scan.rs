@@ -3,7 +3,7 @@
 
 pub mod erased;
 
-use crate::isa::{self, Isa, Job, Level};
+use crate::isa::{self, Isa, Job, Level, Portable};
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Float, FloatOp, Num, Order};
@@ -178,7 +178,7 @@ pub fn logcumsumexp<T: Float>(x: &[T], g: Geo, out: &mut [T]) {
         } else if Order::nan(lo) {
             lo
         } else {
-            hi + (lo - hi).exp_().ln_1p_()
+            hi + (lo - hi).exp_::<Portable>().ln_1p_()
         };
         (r, T::from_op(r))
     });

@@ -3,7 +3,7 @@
 use super::fold::{Fold, Geo, Lanes, Ptr, Step, fold};
 use super::num::{Arith, Float, FloatOp, Num, Order};
 use super::simple::{amax, amin, fold_to, sum};
-use crate::isa::Isa;
+use crate::isa::{Isa, Portable};
 use num_complex::Complex;
 
 /// A complex number with its absolute value.
@@ -81,7 +81,8 @@ impl<T: Float> Fold<T> for Lse {
     fn join(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc {
         let m = if b.0.beats_max(a.0) { b.0 } else { a.0 };
         let s = shift(m);
-        let part = |p: Self::Acc| if p.1 == T::Op::ZERO { p.1 } else { p.1 * (shift(p.0) - s).exp_() };
+        let part =
+            |p: Self::Acc| if p.1 == T::Op::ZERO { p.1 } else { p.1 * (shift(p.0) - s).exp_::<Portable>() };
         (m, part(a) + part(b))
     }
     #[inline(always)]
@@ -103,7 +104,7 @@ impl<T: Float> Fold<T> for Lse {
         let mut tmp = [T::Op::ZERO; 256];
         for c in x.chunks(256) {
             for (t, v) in tmp.iter_mut().zip(c) {
-                *t = (v.op() - s).exp_();
+                *t = (v.op() - s).exp_::<I>();
             }
             for t in tmp[..c.len()].chunks(L) {
                 for (a, t) in l.iter_mut().zip(t) {
@@ -139,7 +140,7 @@ impl<T: Float> Fold<T> for Lse {
             for r in 0..rows {
                 let a = &x[r * stride + j0..][..c];
                 for j in 0..c {
-                    s[j] = s[j] + (a[j].op() - h[j]).exp_();
+                    s[j] = s[j] + (a[j].op() - h[j]).exp_::<I>();
                 }
             }
             for j in 0..c {
