@@ -8,7 +8,8 @@ use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Float, FloatOp, Order};
 
 type Op<T> = <T as Float>::Op;
-const L: usize = 32;
+/// Enough lanes to hide the latency of an addition at every width.
+const L: usize = 64;
 /// Columns that a strided softmax handles together.
 const W: usize = 64;
 
@@ -21,16 +22,20 @@ fn lanes<const K: usize, T: Copy, A: Copy>(
     f: impl Fn([T; K]) -> A,
     join: impl Fn(A, A) -> A,
 ) -> A {
-    let mut l = [zero; L];
     let blocks = xs.map(|x| x.as_chunks::<L>());
-    for i in 0..blocks[0].0.len() {
-        let c = blocks.map(|b| &b.0[i]);
+    let n = blocks.iter().map(|b| b.0.len()).min().unwrap_or(0);
+    let whole = blocks.map(|b| &b.0[..n]);
+    let mut l = [zero; L];
+    for i in 0..n {
+        let c = whole.map(|b| &b[i]);
         for j in 0..L {
             l[j] = join(l[j], f(c.map(|c| c[j])));
         }
     }
+    // Apart from the lanes: an index that is not constant would force them out of the registers.
+    let mut tail = zero;
     for j in 0..blocks[0].1.len() {
-        l[j] = join(l[j], f(blocks.map(|b| b.1[j])));
+        tail = join(tail, f(blocks.map(|b| b.1[j])));
     }
     let mut w = L / 2;
     while w > 0 {
@@ -39,11 +44,12 @@ fn lanes<const K: usize, T: Copy, A: Copy>(
         }
         w /= 2;
     }
-    l[0]
+    join(l[0], tail)
 }
+/// The larger one, where a NaN may get lost: what is computed with the maximum finds it again.
 #[inline(always)]
-fn max<O: Order>(a: O, b: O) -> O {
-    if b.beats_max(a) { b } else { a }
+fn max<O: PartialOrd>(a: O, b: O) -> O {
+    if b > a { b } else { a }
 }
 
 struct Row<'a, T: Float, const LOG: bool> {
