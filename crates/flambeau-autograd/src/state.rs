@@ -8,7 +8,6 @@ use flambeau_core::dispatch::Key;
 use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::graph::{Edge, Node, TensorHook};
 use flambeau_core::{Error, Result, Tensor};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// Where a gradient is put: shared with the node that fills it when a tensor that is not a leaf retains its gradient.
@@ -39,12 +38,22 @@ pub(crate) enum History {
     Cut,
 }
 
+/// A tensor's bits: a leaf that requires a gradient.
+const REQUIRES: u8 = 1;
+/// A tensor's bits: `history` or `creation` of its state is not the default. The fast paths look at the bits alone.
+const SPECIAL: u8 = 2;
+
+#[inline(always)]
+fn requires(t: &Tensor) -> bool {
+    t.engine_bits() & REQUIRES != 0
+}
+#[inline(always)]
+fn is_special(t: &Tensor) -> bool {
+    t.engine_bits() & SPECIAL != 0
+}
+
 #[derive(Default)]
 pub(crate) struct State {
-    /// A leaf that requires a gradient.
-    pub requires: AtomicBool,
-    /// `history` or `creation` below is not the default: the fast paths look at this alone.
-    special: AtomicBool,
     inner: Mutex<Inner>,
 }
 #[derive(Default)]
@@ -65,13 +74,6 @@ impl State {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }
-    pub(crate) fn mark_special(&self) {
-        self.special.store(true, Ordering::Release);
-    }
-    #[inline]
-    pub(crate) fn is_special(&self) -> bool {
-        self.special.load(Ordering::Acquire)
-    }
 }
 
 #[inline]
@@ -83,11 +85,17 @@ pub(crate) fn get_or_init(t: &Tensor) -> &State {
     any.downcast_ref().unwrap_or_else(|| unreachable!("only this crate makes autograd states"))
 }
 
+/// The state where history or creation is not the default.
+#[inline(always)]
+fn special_state(t: &Tensor) -> Option<&State> {
+    if is_special(t) { get(t) } else { None }
+}
+
 /// Calls `f` with the tensor's own history edge, leaving aside what its base went through.
 #[inline]
 fn with_own_edge<R>(t: &Tensor, f: impl FnOnce(Option<&Edge>) -> R) -> R {
-    match get(t) {
-        Some(s) if s.is_special() => {
+    match special_state(t) {
+        Some(s) => {
             let inner = s.lock();
             match &inner.history {
                 History::First => f(t.first_edge()),
@@ -95,7 +103,7 @@ fn with_own_edge<R>(t: &Tensor, f: impl FnOnce(Option<&Edge>) -> R) -> R {
                 History::Cut => f(None),
             }
         }
-        _ => f(t.first_edge()),
+        None => f(t.first_edge()),
     }
 }
 
@@ -111,21 +119,18 @@ fn newer_base(t: &Tensor, base: &Tensor, own: Option<u64>) -> bool {
         Some(n) => theirs > n,
         None => match creation(t) {
             Creation::NoGrad(n) => theirs > n,
-            _ => get(t).is_none_or(|s| !s.is_special() || !matches!(s.lock().history, History::Cut)),
+            _ => special_state(t).is_none_or(|s| !matches!(s.lock().history, History::Cut)),
         },
     }
 }
 
 pub(crate) fn creation(t: &Tensor) -> Creation {
-    match get(t) {
-        Some(s) if s.is_special() => s.lock().creation,
-        _ => Creation::Ordinary,
-    }
+    special_state(t).map_or(Creation::Ordinary, |s| s.lock().creation)
 }
 pub(crate) fn set_creation(t: &Tensor, c: Creation) {
     let s = get_or_init(t);
     s.lock().creation = c;
-    s.mark_special();
+    t.set_engine_bits(SPECIAL, true);
 }
 
 /// The edge of a computed tensor (`grad_fn` and `output_nr`); `None` for leaves.
@@ -159,7 +164,7 @@ fn has_history(t: &Tensor) -> bool {
 #[inline]
 pub fn requires_grad(t: &Tensor) -> bool {
     t.key_set().has(Key::Autograd)
-        && (get(t).is_some_and(|s| s.requires.load(Ordering::Acquire)) || has_history(t))
+        && (requires(t) || has_history(t))
 }
 
 /// Where the gradient of `t` goes: its history, or the accumulation node of a leaf that requires a gradient.
@@ -171,8 +176,10 @@ pub fn grad_edge(t: &Tensor) -> Option<Edge> {
     if let Some(e) = history(t) {
         return Some(e);
     }
-    let s = get(t)?;
-    s.requires.load(Ordering::Acquire).then(|| Edge::new(accumulate_node(t, s), 0))
+    if !requires(t) {
+        return None;
+    }
+    Some(Edge::new(accumulate_node(t, get(t)?), 0))
 }
 
 /// The node that adds to a leaf's gradient. The node holds the leaf, so the leaf holds the node weakly: it lives as long
@@ -187,10 +194,18 @@ pub(crate) fn accumulate_node(t: &Tensor, s: &State) -> Arc<dyn Node> {
     n
 }
 
+/// [`set_history`] of a tensor that an operator has just made: mostly nobody else has a handle.
+#[inline]
+pub(crate) fn set_history_of_new(t: &mut Tensor, e: Edge) {
+    if let Some(e) = t.set_edge_of_new(e) {
+        set_history(t, e);
+    }
+}
+
 /// Gives `t` a history, its first or a new one.
 #[inline]
 pub(crate) fn set_history(t: &Tensor, e: Edge) {
-    if t.first_edge().is_none() && get(t).is_none_or(|s| !s.is_special()) {
+    if t.first_edge().is_none() && !is_special(t) {
         t.set_first_edge(e);
         return;
     }
@@ -210,7 +225,7 @@ pub(crate) fn rewrite_history(t: &Tensor, h: History) {
         };
         (old, moved)
     };
-    s.mark_special();
+    t.set_engine_bits(SPECIAL, true);
     // retaining follows the tensor to its new history
     if let Some((slot, e)) = moved {
         hooks::retain(&e, &slot);
@@ -242,7 +257,7 @@ pub(crate) fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
         return Ok(());
     }
     let s = get_or_init(t);
-    s.requires.store(on, Ordering::Release);
+    t.set_engine_bits(REQUIRES, on);
     let keep = on || s.lock().tangent.is_some();
     t.set_key(Key::Autograd, keep);
     Ok(())
@@ -335,7 +350,7 @@ pub(crate) fn detach_(t: &Tensor) -> Result<()> {
         return Ok(());
     }
     let s = get_or_init(t);
-    s.requires.store(false, Ordering::Release);
+    t.set_engine_bits(REQUIRES, false);
     rewrite_history(t, History::Cut);
     let keep = s.lock().tangent.is_some();
     t.set_key(Key::Autograd, keep);

@@ -235,6 +235,10 @@ impl<'a> Diff<'a> {
     }
     /// `Edges::new().tensor(self_)`
     fn edges_text(&self) -> String {
+        if self.edges.len() <= 2 && self.edges.iter().all(|a| a.ty.is_one_tensor()) {
+            let names: Vec<String> = self.edges.iter().map(|a| arg_ident(&a.name)).collect();
+            return format!("Edges::of([{}])", names.join(", "));
+        }
         let mut s = String::from("Edges::new()");
         for a in &self.edges {
             let m = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
@@ -397,7 +401,6 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
     let vars: Vec<String> =
         if n == 1 { vec!["out".into()] } else { (0..n).map(|i| format!("out{i}")).collect() };
     let pattern = if n == 1 { vars[0].clone() } else { format!("({})", vars.join(", ")) };
-    let _ = writeln!(out, "let {pattern} = {call}?;");
     let body = construct(d, |name, s| match s {
         Save::Result { list: true, .. } => "SavedList::output(&out, 0)".into(),
         Save::Result { index, diff, .. } => match diff {
@@ -410,7 +413,7 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
     let diff: Vec<&String> = d.scope.diff_outputs().iter().map(|i| &vars[*i]).collect();
     let (record, otherwise) = match (row.kind, d.scope.list_result()) {
         (Kind::View, false) => (
-            format!("rt::record_view({first}, &out, edges, body);"),
+            format!("rt::record_view({first}, &mut out, edges, body);"),
             format!(" else {{\nrt::view_unrecorded({first}, &out);\n}}"),
         ),
         (Kind::View, true) => (
@@ -418,12 +421,19 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
             format!(" else {{\nrt::views_unrecorded({first}, &out);\n}}"),
         ),
         (_, true) => ("rt::record_list(&out, edges, body);".into(), String::new()),
-        _ if diff.len() == 1 => (format!("rt::record(&{}, edges, body);", diff[0]), String::new()),
+        _ if diff.len() == 1 => (format!("rt::record(&mut {}, edges, body);", diff[0]), String::new()),
         _ => {
             let refs: Vec<String> = diff.iter().map(|v| format!("&{v}")).collect();
             (format!("rt::record_multi(&[{}], edges, body);", refs.join(", ")), String::new())
         }
     };
+    // what is recorded by itself gets its history without synchronisation
+    let bound: Vec<String> = vars
+        .iter()
+        .map(|v| if record.contains(&format!("&mut {v},")) { format!("mut {v}") } else { v.clone() })
+        .collect();
+    let bound = if n == 1 { bound[0].clone() } else { format!("({})", bound.join(", ")) };
+    let _ = writeln!(out, "let {bound} = {call}?;");
     let _ = writeln!(
         out,
         "if rec {{\nlet edges = {};\nlet body = {body};\n{record}\n}}{otherwise}",

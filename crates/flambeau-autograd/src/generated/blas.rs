@@ -61,14 +61,14 @@ impl Backward for MmBackward {
 }
 fn mm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
-    let out = rt::below(|| ops::mm(self_, mat2))?;
+    let mut out = rt::below(|| ops::mm(self_, mat2))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(mat2);
+        let edges = Edges::of([self_, mat2]);
         let body = MmBackward {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
         let t = rt::jvp(|| {
@@ -117,14 +117,14 @@ impl Backward for BmmBackward {
 }
 fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
-    let out = rt::below(|| ops::bmm(self_, mat2))?;
+    let mut out = rt::below(|| ops::bmm(self_, mat2))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(mat2);
+        let edges = Edges::of([self_, mat2]);
         let body = BmmBackward {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
         return Err(no_forward("bmm"));
@@ -177,7 +177,7 @@ fn addmm_autograd(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat1, mat2]);
-    let out = rt::below(|| ops::addmm(self_, mat1, mat2, beta, alpha))?;
+    let mut out = rt::below(|| ops::addmm(self_, mat1, mat2, beta, alpha))?;
     if rec {
         let edges = Edges::new().tensor(self_).tensor(mat1).tensor(mat2);
         let body = AddmmBackward {
@@ -186,7 +186,7 @@ fn addmm_autograd(
             mat1: Saved::input_if(edges.wants(2), mat1),
             mat2: Saved::input_if(edges.wants(1), mat2),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
         return Err(no_forward("addmm"));
@@ -274,7 +274,7 @@ fn baddbmm_autograd(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, batch1, batch2]);
-    let out = rt::below(|| ops::baddbmm(self_, batch1, batch2, beta, alpha))?;
+    let mut out = rt::below(|| ops::baddbmm(self_, batch1, batch2, beta, alpha))?;
     if rec {
         let edges = Edges::new().tensor(self_).tensor(batch1).tensor(batch2);
         let body = BaddbmmBackward {
@@ -283,7 +283,7 @@ fn baddbmm_autograd(
             batch2: Saved::input_if(edges.wants(1), batch2),
             beta,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
         return Err(no_forward("baddbmm"));
@@ -360,14 +360,14 @@ impl Backward for DotBackward {
 }
 fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor]);
-    let out = rt::below(|| ops::dot(self_, tensor))?;
+    let mut out = rt::below(|| ops::dot(self_, tensor))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(tensor);
+        let edges = Edges::of([self_, tensor]);
         let body = DotBackward {
             self_: Saved::input_if(edges.wants(1), self_),
             tensor: Saved::input_if(edges.wants(0), tensor),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor]) {
         return Err(no_forward("dot"));

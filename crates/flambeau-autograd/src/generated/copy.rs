@@ -34,11 +34,11 @@ impl Backward for CloneBackward {
 }
 fn clone_autograd(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clone(self_, memory_format))?;
+    let mut out = rt::below(|| ops::clone(self_, memory_format))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CloneBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -65,7 +65,7 @@ fn copy_inplace_autograd(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Re
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         Some(edges)
     } else {
         None
@@ -111,12 +111,12 @@ fn to_copy_autograd(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out =
+    let mut out =
         rt::below(|| ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ToCopyBackward { self_dtype: self_.dtype() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

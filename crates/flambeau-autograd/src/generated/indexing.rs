@@ -94,14 +94,14 @@ fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> 
         rt::not_differentiable("index", "indices", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index(self_, indices))?;
+    let mut out = rt::below(|| ops::index(self_, indices))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = IndexBackward {
             indices: SavedList::input_opt(indices),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -151,11 +151,11 @@ fn index_put_autograd(
         rt::not_differentiable("index_put", "indices", t)?;
     }
     let rec = rt::recording(&[self_, values]);
-    let out = rt::below(|| ops::index_put(self_, indices, values, accumulate))?;
+    let mut out = rt::below(|| ops::index_put(self_, indices, values, accumulate))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(values);
+        let edges = Edges::of([self_, values]);
         let body = IndexPutBackward { accumulate, indices: SavedList::input_opt(indices) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
         return Err(no_forward("index_put"));
@@ -175,7 +175,7 @@ fn index_put_inplace_autograd(
     let rec = rt::recording(&[self_, values]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(values);
+        let edges = Edges::of([self_, values]);
         let s_indices = SavedList::input_opt(indices);
         Some((edges, s_indices))
     } else {
@@ -215,15 +215,15 @@ impl Backward for GatherBackward {
 fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
     rt::not_differentiable("gather", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
+    let mut out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = GatherBackward {
             dim,
             index: Saved::input(index),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -278,12 +278,12 @@ impl Backward for ScatterBackward {
 fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter(self_, dim, index, src))?;
+    let mut out = rt::below(|| ops::scatter(self_, dim, index, src))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let body =
             ScatterBackward { dim, index: Saved::input(index), src_sizes: SizeVec::from_slice(src.sizes()) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("scatter"));
@@ -296,7 +296,7 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -344,11 +344,11 @@ impl Backward for ScatterValueBackward {
 fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::scatter_value(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::scatter_value(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ScatterValueBackward { dim, index: Saved::input(index) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("scatter"));
@@ -361,7 +361,7 @@ fn scatter_value_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, valu
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -472,15 +472,15 @@ impl Backward for ScatterAddBackward {
 fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter_add", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter_add(self_, dim, index, src))?;
+    let mut out = rt::below(|| ops::scatter_add(self_, dim, index, src))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let body = ScatterAddBackward {
             dim,
             index: Saved::input_if(edges.wants(1), index),
             src_sizes: SizeVec::from_slice(src.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("scatter_add"));
@@ -493,7 +493,7 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let s_index = Saved::input_if(edges.wants(1), index);
         Some((edges, s_index))
     } else {
@@ -565,9 +565,9 @@ fn scatter_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter_reduce", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter_reduce(self_, dim, index, src, reduce, include_self))?;
+    let mut out = rt::below(|| ops::scatter_reduce(self_, dim, index, src, reduce, include_self))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let body = ScatterReduceBackward {
             dim,
             include_self,
@@ -577,7 +577,7 @@ fn scatter_reduce_autograd(
             self_: Saved::input(self_),
             src: Saved::input(src),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("scatter_reduce"));
@@ -597,7 +597,7 @@ fn scatter_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_src = Saved::input(src);
@@ -659,15 +659,15 @@ impl Backward for IndexSelectBackward {
 fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_select", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index_select(self_, dim, index))?;
+    let mut out = rt::below(|| ops::index_select(self_, dim, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = IndexSelectBackward {
             dim,
             index: Saved::input(index),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -719,16 +719,16 @@ fn index_add_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_add", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_add(self_, dim, index, source, alpha))?;
+    let mut out = rt::below(|| ops::index_add(self_, dim, index, source, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let body = IndexAddBackward {
             alpha,
             dim,
             index: Saved::input_if(edges.wants(1), index),
             source_sizes: SizeVec::from_slice(source.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("index_add"));
@@ -747,7 +747,7 @@ fn index_add_inplace_autograd(
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let s_index = Saved::input_if(edges.wants(1), index);
         Some((edges, s_index))
     } else {
@@ -813,15 +813,15 @@ impl Backward for IndexCopyBackward {
 fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_copy", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
+    let mut out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let body = IndexCopyBackward {
             dim,
             index: Saved::input(index),
             source_sizes: SizeVec::from_slice(source.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("index_copy"));
@@ -834,7 +834,7 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -883,11 +883,11 @@ impl Backward for IndexFillBackward {
 fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index_fill(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::index_fill(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = IndexFillBackward { dim, index: Saved::input(index) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("index_fill"));
@@ -900,7 +900,7 @@ fn index_fill_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: 
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -948,11 +948,11 @@ impl Backward for IndexFillTensorBackward {
 fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_, value]);
-    let out = rt::below(|| ops::index_fill_tensor(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::index_fill_tensor(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([self_, value]);
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         return Err(no_forward("index_fill"));
@@ -970,7 +970,7 @@ fn index_fill_tensor_inplace_autograd(
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([self_, value]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -1032,9 +1032,9 @@ fn index_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_reduce", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_reduce(self_, dim, index, source, reduce, include_self))?;
+    let mut out = rt::below(|| ops::index_reduce(self_, dim, index, source, reduce, include_self))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let body = IndexReduceBackward {
             dim,
             include_self,
@@ -1044,7 +1044,7 @@ fn index_reduce_autograd(
             self_: Saved::input(self_),
             source: Saved::input(source),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("index_reduce"));
@@ -1064,7 +1064,7 @@ fn index_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_source = Saved::input(source);
@@ -1124,12 +1124,12 @@ impl Backward for MaskedSelectBackward {
 fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_select", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::masked_select(self_, mask))?;
+    let mut out = rt::below(|| ops::masked_select(self_, mask))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body =
             MaskedSelectBackward { mask: Saved::input(mask), self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1164,11 +1164,11 @@ impl Backward for MaskedFillBackward {
 fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::masked_fill(self_, mask, value))?;
+    let mut out = rt::below(|| ops::masked_fill(self_, mask, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MaskedFillBackward { mask: Saved::input(mask) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("masked_fill"));
@@ -1181,7 +1181,7 @@ fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) ->
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1227,11 +1227,11 @@ impl Backward for MaskedFillTensorBackward {
 fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_, value]);
-    let out = rt::below(|| ops::masked_fill_tensor(self_, mask, value))?;
+    let mut out = rt::below(|| ops::masked_fill_tensor(self_, mask, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([self_, value]);
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         return Err(no_forward("masked_fill"));
@@ -1244,7 +1244,7 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([self_, value]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1292,14 +1292,14 @@ impl Backward for MaskedScatterBackward {
 fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_scatter", "mask", mask)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
+    let mut out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let body = MaskedScatterBackward {
             mask: Saved::input(mask),
             source_sizes: SizeVec::from_slice(source.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("masked_scatter"));
@@ -1312,7 +1312,7 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1354,12 +1354,12 @@ impl Backward for TakeBackward {
 fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("take", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::take(self_, index))?;
+    let mut out = rt::below(|| ops::take(self_, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body =
             TakeBackward { index: Saved::input(index), self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1408,15 +1408,15 @@ impl Backward for PutBackward {
 fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     rt::not_differentiable("put", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::put(self_, index, source, accumulate))?;
+    let mut out = rt::below(|| ops::put(self_, index, source, accumulate))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let body = PutBackward {
             accumulate,
             index: Saved::input(index),
             source_sizes: SizeVec::from_slice(source.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("put"));
@@ -1429,7 +1429,7 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([self_, source]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -1465,11 +1465,11 @@ impl Backward for SelectScatterBackward {
 }
 fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
+    let mut out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let body = SelectScatterBackward { dim, index };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("select_scatter"));
@@ -1506,11 +1506,11 @@ fn slice_scatter_autograd(
     step: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::slice_scatter(self_, src, dim, start, end, step))?;
+    let mut out = rt::below(|| ops::slice_scatter(self_, src, dim, start, end, step))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let body = SliceScatterBackward { dim, end, start, step };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("slice_scatter"));
@@ -1544,11 +1544,11 @@ fn diagonal_scatter_autograd(
     dim2: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::diagonal_scatter(self_, src, offset, dim1, dim2))?;
+    let mut out = rt::below(|| ops::diagonal_scatter(self_, src, offset, dim1, dim2))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([self_, src]);
         let body = DiagonalScatterBackward { dim1, dim2, offset };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("diagonal_scatter"));

@@ -50,7 +50,7 @@ impl Backward for CatBackward {
 }
 fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let rec = rt::recording_list(tensors);
-    let out = rt::below(|| ops::cat(tensors, dim))?;
+    let mut out = rt::below(|| ops::cat(tensors, dim))?;
     if rec {
         let edges = Edges::new().list(tensors);
         let body = CatBackward {
@@ -59,7 +59,7 @@ fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             tensors_sizes: tensors.iter().map(|t| SizeVec::from_slice(t.sizes())).collect(),
             tensors_len: tensors.len(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -100,11 +100,11 @@ impl Backward for FlipBackward {
 }
 fn flip_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::flip(self_, dims))?;
+    let mut out = rt::below(|| ops::flip(self_, dims))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = FlipBackward { dims: dims.to_vec() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -131,11 +131,11 @@ impl Backward for TrilBackward {
 }
 fn tril_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::tril(self_, diagonal))?;
+    let mut out = rt::below(|| ops::tril(self_, diagonal))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = TrilBackward { diagonal };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -151,7 +151,7 @@ fn tril_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -190,11 +190,11 @@ impl Backward for TriuBackward {
 }
 fn triu_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::triu(self_, diagonal))?;
+    let mut out = rt::below(|| ops::triu(self_, diagonal))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = TriuBackward { diagonal };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -210,7 +210,7 @@ fn triu_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None

@@ -128,11 +128,11 @@ impl Backward for AddBackward {
 }
 fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::add(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::add(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = AddBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -152,7 +152,7 @@ fn add_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         Some(edges)
     } else {
         None
@@ -196,11 +196,11 @@ impl Backward for SubBackward {
 }
 fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::sub(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::sub(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = SubBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -220,7 +220,7 @@ fn sub_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         Some(edges)
     } else {
         None
@@ -264,11 +264,11 @@ impl Backward for RsubBackward {
 }
 fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::rsub(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::rsub(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = RsubBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -295,13 +295,13 @@ impl Backward for MulBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
             let other = &self.other.unpack(cx, "other")?;
-            Some(mul(grad, &conj(other)?)?)
+            Some(mul_conj(grad, other)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
             let self_ = &self.self_.unpack(cx, "self")?;
-            Some(mul(grad, &conj(self_)?)?)
+            Some(mul_conj(grad, self_)?)
         } else {
             None
         };
@@ -314,22 +314,22 @@ impl Backward for MulBackward {
 }
 fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::mul(self_, other))?;
+    let mut out = rt::below(|| ops::mul(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = MulBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul(grad, &conj(other)?))?,
-                rt::elementwise_jvp(t1, |grad| mul(grad, &conj(self_)?))?,
+                rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
+                rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -341,7 +341,7 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -361,8 +361,8 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
             let t1 = rt::tangent(other);
             let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul(grad, &conj(other)?))?,
-                rt::elementwise_jvp(t1, |grad| mul(grad, &conj(self_)?))?,
+                rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
+                rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -405,11 +405,11 @@ impl Backward for DivBackward {
 }
 fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::div(self_, other))?;
+    let mut out = rt::below(|| ops::div(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = DivBackward { other: Saved::input(other), result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -430,7 +430,7 @@ fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input(other);
         Some((edges, s_other))
     } else {
@@ -493,15 +493,15 @@ impl Backward for DivModeBackward {
 }
 fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
+    let mut out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = DivModeBackward {
             other: Saved::input(other),
             rounding_mode: rounding_mode.map(str::to_string),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -521,7 +521,7 @@ fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Opti
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -604,14 +604,14 @@ impl Backward for RemainderBackward {
 }
 fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::remainder(self_, other))?;
+    let mut out = rt::below(|| ops::remainder(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = RemainderBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -633,7 +633,7 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -694,14 +694,14 @@ impl Backward for FmodBackward {
 }
 fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmod(self_, other))?;
+    let mut out = rt::below(|| ops::fmod(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = FmodBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -723,7 +723,7 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -793,15 +793,15 @@ impl Backward for PowBackward {
 }
 fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, exponent]);
-    let out = rt::below(|| ops::pow(self_, exponent))?;
+    let mut out = rt::below(|| ops::pow(self_, exponent))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(exponent);
+        let edges = Edges::of([self_, exponent]);
         let body = PowBackward {
             exponent: Saved::input(exponent),
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
         let t = rt::jvp(|| {
@@ -822,7 +822,7 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, exponent]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(exponent);
+        let edges = Edges::of([self_, exponent]);
         let s_exponent = Saved::input(exponent);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_exponent, s_self_))
@@ -888,11 +888,11 @@ impl Backward for MaximumBackward {
 }
 fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::maximum(self_, other))?;
+    let mut out = rt::below(|| ops::maximum(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = MaximumBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -944,11 +944,11 @@ impl Backward for MinimumBackward {
 }
 fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::minimum(self_, other))?;
+    let mut out = rt::below(|| ops::minimum(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = MinimumBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1000,11 +1000,11 @@ impl Backward for FmaxBackward {
 }
 fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmax(self_, other))?;
+    let mut out = rt::below(|| ops::fmax(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = FmaxBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1056,11 +1056,11 @@ impl Backward for FminBackward {
 }
 fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmin(self_, other))?;
+    let mut out = rt::below(|| ops::fmin(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = FminBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1130,7 +1130,7 @@ impl Backward for ClampTensorBackward {
 }
 fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
-    let out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
+    let mut out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
     if rec {
         let edges = Edges::new().tensor(self_).opt(min).opt(max);
         let body = ClampTensorBackward {
@@ -1138,7 +1138,7 @@ fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tens
             min: SavedOpt::input(min),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -1249,11 +1249,11 @@ impl Backward for ClampBackward {
 }
 fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp(self_, min, max))?;
+    let mut out = rt::below(|| ops::clamp(self_, min, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ClampBackward { max, min, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1269,7 +1269,7 @@ fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scala
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1334,11 +1334,11 @@ impl Backward for ClampMinTensorBackward {
 }
 fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, min]);
-    let out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
+    let mut out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(min);
+        let edges = Edges::of([self_, min]);
         let body = ClampMinTensorBackward { min: Saved::input(min), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
         let t = rt::jvp(|| {
@@ -1358,7 +1358,7 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
     let rec = rt::recording(&[self_, min]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(min);
+        let edges = Edges::of([self_, min]);
         let s_min = Saved::input(min);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_min, s_self_))
@@ -1411,11 +1411,11 @@ impl Backward for ClampMinBackward {
 }
 fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp_min(self_, min))?;
+    let mut out = rt::below(|| ops::clamp_min(self_, min))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ClampMinBackward { min, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1431,7 +1431,7 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1491,11 +1491,11 @@ impl Backward for ClampMaxTensorBackward {
 }
 fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, max]);
-    let out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
+    let mut out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(max);
+        let edges = Edges::of([self_, max]);
         let body = ClampMaxTensorBackward { max: Saved::input(max), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
         let t = rt::jvp(|| {
@@ -1515,7 +1515,7 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
     let rec = rt::recording(&[self_, max]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(max);
+        let edges = Edges::of([self_, max]);
         let s_max = Saved::input(max);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_max, s_self_))
@@ -1568,11 +1568,11 @@ impl Backward for ClampMaxBackward {
 }
 fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp_max(self_, max))?;
+    let mut out = rt::below(|| ops::clamp_max(self_, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ClampMaxBackward { max, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1588,7 +1588,7 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1655,7 +1655,7 @@ impl Backward for LerpTensorBackward {
 }
 fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end, weight]);
-    let out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
+    let mut out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
     if rec {
         let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
         let body = LerpTensorBackward {
@@ -1663,7 +1663,7 @@ fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result
             self_: Saved::input_if(edges.wants(2), self_),
             weight: Saved::input_if(edges.wants(0) || edges.wants(1), weight),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
         let t = rt::jvp(|| {
@@ -1737,11 +1737,11 @@ impl Backward for LerpBackward {
 }
 fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end]);
-    let out = rt::below(|| ops::lerp(self_, end, weight))?;
+    let mut out = rt::below(|| ops::lerp(self_, end, weight))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(end);
+        let edges = Edges::of([self_, end]);
         let body = LerpBackward { weight };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end]) {
         let t = rt::jvp(|| {
@@ -1761,7 +1761,7 @@ fn lerp_inplace_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result
     let rec = rt::recording(&[self_, end]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(end);
+        let edges = Edges::of([self_, end]);
         Some(edges)
     } else {
         None
@@ -1822,7 +1822,7 @@ impl Backward for AddcmulBackward {
 }
 fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
+    let mut out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
     if rec {
         let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
         let body = AddcmulBackward {
@@ -1830,7 +1830,7 @@ fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
             tensor2: Saved::input_if(edges.wants(1), tensor2),
             value,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
         let t = rt::jvp(|| {
@@ -1924,7 +1924,7 @@ impl Backward for AddcdivBackward {
 }
 fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
+    let mut out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
     if rec {
         let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
         let body = AddcdivBackward {
@@ -1932,7 +1932,7 @@ fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
             tensor2: Saved::input_if(edges.wants(1) || edges.wants(2), tensor2),
             value,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
         let t = rt::jvp(|| {
@@ -2025,11 +2025,11 @@ impl Backward for WhereBackward {
 fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("where", "condition", condition)?;
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::where_(condition, self_, other))?;
+    let mut out = rt::below(|| ops::where_(condition, self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = WhereBackward { condition: Saved::input(condition) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2081,11 +2081,11 @@ impl Backward for Atan2Backward {
 }
 fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::atan2(self_, other))?;
+    let mut out = rt::below(|| ops::atan2(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = Atan2Backward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2105,7 +2105,7 @@ fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -2172,15 +2172,15 @@ impl Backward for HypotBackward {
 }
 fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::hypot(self_, other))?;
+    let mut out = rt::below(|| ops::hypot(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = HypotBackward {
             other: Saved::input_if(edges.wants(1), other),
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2201,7 +2201,7 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_other, s_self_))
@@ -2261,14 +2261,14 @@ impl Backward for CopysignBackward {
 }
 fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::copysign(self_, other))?;
+    let mut out = rt::below(|| ops::copysign(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = CopysignBackward {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2289,7 +2289,7 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_self_))
     } else {
@@ -2348,14 +2348,14 @@ impl Backward for NextafterBackward {
 }
 fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::nextafter(self_, other))?;
+    let mut out = rt::below(|| ops::nextafter(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = NextafterBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2375,7 +2375,7 @@ fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_other, s_self_))
@@ -2455,11 +2455,11 @@ impl Backward for LogaddexpBackward {
 }
 fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::logaddexp(self_, other))?;
+    let mut out = rt::below(|| ops::logaddexp(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = LogaddexpBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2515,11 +2515,11 @@ impl Backward for Logaddexp2Backward {
 }
 fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::logaddexp2(self_, other))?;
+    let mut out = rt::below(|| ops::logaddexp2(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = Logaddexp2Backward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2575,11 +2575,11 @@ impl Backward for XlogyBackward {
 }
 fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::xlogy(self_, other))?;
+    let mut out = rt::below(|| ops::xlogy(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = XlogyBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2599,7 +2599,7 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -2680,11 +2680,11 @@ impl Backward for SoftplusBackward {
 }
 fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::softplus(self_, beta, threshold))?;
+    let mut out = rt::below(|| ops::softplus(self_, beta, threshold))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

@@ -55,7 +55,7 @@ fn uniform_inplace_autograd(self_: &Tensor, from: f64, to: f64, generator: Optio
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -90,7 +90,7 @@ fn normal_inplace_autograd(self_: &Tensor, mean: f64, std: f64, generator: Optio
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -130,7 +130,7 @@ fn log_normal_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -165,7 +165,7 @@ fn exponential_inplace_autograd(self_: &Tensor, lambd: f64, generator: Option<&G
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -205,7 +205,7 @@ fn cauchy_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -240,7 +240,7 @@ fn geometric_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generat
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -290,7 +290,7 @@ fn bernoulli_tensor_inplace_autograd(
     let rec = rt::recording(&[self_, p]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(p);
+        let edges = Edges::of([self_, p]);
         let s_p = Saved::input_if(edges.wants(1), p);
         Some((edges, s_p))
     } else {
@@ -326,7 +326,7 @@ fn bernoulli_float_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&G
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -359,11 +359,11 @@ impl Backward for BernoulliBackward {
 }
 fn bernoulli_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::bernoulli(self_, generator))?;
+    let mut out = rt::below(|| ops::bernoulli(self_, generator))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = BernoulliBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -399,7 +399,7 @@ fn random_from_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -434,7 +434,7 @@ fn random_to_inplace_autograd(self_: &Tensor, to: i64, generator: Option<&Genera
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -469,7 +469,7 @@ fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Res
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -502,11 +502,11 @@ impl Backward for NormalTensorFloatBackward {
 }
 fn normal_tensor_float_autograd(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[mean]);
-    let out = rt::below(|| ops::normal_tensor_float(mean, std, generator))?;
+    let mut out = rt::below(|| ops::normal_tensor_float(mean, std, generator))?;
     if rec {
-        let edges = Edges::new().tensor(mean);
+        let edges = Edges::of([mean]);
         let body = NormalTensorFloatBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean]) {
         let t = rt::jvp(|| {
@@ -540,11 +540,11 @@ impl Backward for NormalFloatTensorBackward {
 }
 fn normal_float_tensor_autograd(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[std]);
-    let out = rt::below(|| ops::normal_float_tensor(mean, std, generator))?;
+    let mut out = rt::below(|| ops::normal_float_tensor(mean, std, generator))?;
     if rec {
-        let edges = Edges::new().tensor(std);
+        let edges = Edges::of([std]);
         let body = NormalFloatTensorBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[std]) {
         let t = rt::jvp(|| {
@@ -600,14 +600,14 @@ fn normal_tensor_tensor_autograd(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[mean, std]);
-    let out = rt::below(|| ops::normal_tensor_tensor(mean, std, generator))?;
+    let mut out = rt::below(|| ops::normal_tensor_tensor(mean, std, generator))?;
     if rec {
-        let edges = Edges::new().tensor(mean).tensor(std);
+        let edges = Edges::of([mean, std]);
         let body = NormalTensorTensorBackward {
             mean: Saved::input_if(edges.wants(0), mean),
             std: Saved::input_if(edges.wants(1), std),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean, std]) {
         let t = rt::jvp(|| {
@@ -651,11 +651,11 @@ impl Backward for PoissonBackward {
 }
 fn poisson_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::poisson(self_, generator))?;
+    let mut out = rt::below(|| ops::poisson(self_, generator))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = PoissonBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -681,11 +681,11 @@ impl Backward for BinomialBackward {
 fn binomial_autograd(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     rt::not_differentiable("binomial", "count", count)?;
     let rec = rt::recording(&[prob]);
-    let out = rt::below(|| ops::binomial(count, prob, generator))?;
+    let mut out = rt::below(|| ops::binomial(count, prob, generator))?;
     if rec {
-        let edges = Edges::new().tensor(prob);
+        let edges = Edges::of([prob]);
         let body = BinomialBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[prob]) {
         let t = rt::jvp(|| {

@@ -86,15 +86,15 @@ impl Backward for SumBackward {
 }
 fn sum_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sum(self_, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::sum(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SumBackward {
             dim: dim.map(|v| v.to_vec()),
             keepdim,
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -143,11 +143,11 @@ fn nansum_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::nansum(self_, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::nansum(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = NansumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("nansum"));
@@ -186,11 +186,11 @@ impl Backward for ProdBackward {
 }
 fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::prod(self_, dtype))?;
+    let mut out = rt::below(|| ops::prod(self_, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ProdBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("prod"));
@@ -227,12 +227,12 @@ impl Backward for ProdDimBackward {
 }
 fn prod_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::prod_dim(self_, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::prod_dim(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body =
             ProdDimBackward { dim, keepdim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("prod"));
@@ -269,15 +269,15 @@ impl Backward for MeanBackward {
 }
 fn mean_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MeanBackward {
             dim: dim.map(|v| v.to_vec()),
             keepdim,
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -328,12 +328,12 @@ fn var_autograd(
     keepdim: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::var(self_, dim, correction, keepdim))?;
+    let mut out = rt::below(|| ops::var(self_, dim, correction, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body =
             VarBackward { correction, dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("var"));
@@ -383,9 +383,9 @@ fn std_autograd(
     keepdim: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::std(self_, dim, correction, keepdim))?;
+    let mut out = rt::below(|| ops::std(self_, dim, correction, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = StdBackward {
             correction,
             dim: dim.map(|v| v.to_vec()),
@@ -393,7 +393,7 @@ fn std_autograd(
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("std"));
@@ -432,11 +432,11 @@ impl Backward for MaxBackward {
 }
 fn max_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::max(self_))?;
+    let mut out = rt::below(|| ops::max(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MaxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("max"));
@@ -472,16 +472,16 @@ impl Backward for MaxDimBackward {
 }
 fn max_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::max_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::max_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MaxDimBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -530,16 +530,16 @@ impl Backward for AmaxBackward {
 }
 fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::amax(self_, dim, keepdim))?;
+    let mut out = rt::below(|| ops::amax(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AmaxBackward {
             dim: dim.to_vec(),
             keepdim,
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("amax"));
@@ -576,11 +576,11 @@ impl Backward for MinBackward {
 }
 fn min_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::min(self_))?;
+    let mut out = rt::below(|| ops::min(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MinBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("min"));
@@ -616,16 +616,16 @@ impl Backward for MinDimBackward {
 }
 fn min_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::min_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::min_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MinDimBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -674,16 +674,16 @@ impl Backward for AminBackward {
 }
 fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::amin(self_, dim, keepdim))?;
+    let mut out = rt::below(|| ops::amin(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AminBackward {
             dim: dim.to_vec(),
             keepdim,
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("amin"));
@@ -728,7 +728,7 @@ fn aminmax_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
     let rec = rt::recording(&[self_]);
     let (out0, out1) = rt::below(|| ops::aminmax(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AminmaxBackward {
             dim,
             keepdim,
@@ -802,16 +802,16 @@ impl Backward for MedianDimBackward {
 }
 fn median_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::median_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::median_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MedianDimBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -859,16 +859,16 @@ impl Backward for NanmedianDimBackward {
 }
 fn nanmedian_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::nanmedian_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::nanmedian_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = NanmedianDimBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -916,16 +916,16 @@ impl Backward for ModeBackward {
 }
 fn mode_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::mode(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::mode(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ModeBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -973,16 +973,16 @@ impl Backward for KthvalueBackward {
 }
 fn kthvalue_autograd(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::kthvalue(self_, k, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::kthvalue(self_, k, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = KthvalueBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1040,9 +1040,9 @@ fn linalg_vector_norm_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LinalgVectorNormBackward {
             dim: dim.map(|v| v.to_vec()),
             keepdim,
@@ -1050,7 +1050,7 @@ fn linalg_vector_norm_autograd(
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("linalg_vector_norm"));
@@ -1094,16 +1094,16 @@ impl Backward for LogsumexpBackward {
 }
 fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::logsumexp(self_, dim, keepdim))?;
+    let mut out = rt::below(|| ops::logsumexp(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LogsumexpBackward {
             dim: dim.to_vec(),
             keepdim,
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("logsumexp"));

@@ -46,11 +46,11 @@ impl Backward for CumsumBackward {
 }
 fn cumsum_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::cumsum(self_, dim, dtype))?;
+    let mut out = rt::below(|| ops::cumsum(self_, dim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CumsumBackward { dim };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -66,7 +66,7 @@ fn cumsum_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Re
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -113,11 +113,11 @@ impl Backward for CumprodBackward {
 }
 fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::cumprod(self_, dim, dtype))?;
+    let mut out = rt::below(|| ops::cumprod(self_, dim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CumprodBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("cumprod"));
@@ -129,7 +129,7 @@ fn cumprod_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> R
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -172,15 +172,15 @@ impl Backward for CummaxBackward {
 }
 fn cummax_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::cummax(self_, dim))?;
+    let (mut out0, out1) = rt::below(|| ops::cummax(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CummaxBackward {
             dim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -220,15 +220,15 @@ impl Backward for CumminBackward {
 }
 fn cummin_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::cummin(self_, dim))?;
+    let (mut out0, out1) = rt::below(|| ops::cummin(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CumminBackward {
             dim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -269,11 +269,11 @@ impl Backward for LogcumsumexpBackward {
 }
 fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::logcumsumexp(self_, dim))?;
+    let mut out = rt::below(|| ops::logcumsumexp(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LogcumsumexpBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("logcumsumexp"));

@@ -49,11 +49,11 @@ impl Backward for SoftmaxDataBackward {
 }
 fn softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::softmax_data(self_, dim, half_to_float))?;
+    let mut out = rt::below(|| ops::softmax_data(self_, dim, half_to_float))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SoftmaxDataBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -111,16 +111,16 @@ fn softmax_backward_data_autograd(
     input_dtype: DType,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, output]);
-    let out = rt::below(|| ops::softmax_backward_data(grad_output, output, dim, input_dtype))?;
+    let mut out = rt::below(|| ops::softmax_backward_data(grad_output, output, dim, input_dtype))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(output);
+        let edges = Edges::of([grad_output, output]);
         let body = SoftmaxBackwardDataBackward {
             dim,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             input_dtype,
             output: Saved::input(output),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
         return Err(no_forward("_softmax_backward_data"));
@@ -160,11 +160,11 @@ impl Backward for LogSoftmaxDataBackward {
 }
 fn log_softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log_softmax_data(self_, dim, half_to_float))?;
+    let mut out = rt::below(|| ops::log_softmax_data(self_, dim, half_to_float))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LogSoftmaxDataBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -225,15 +225,15 @@ fn log_softmax_backward_data_autograd(
     input_dtype: DType,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, output]);
-    let out = rt::below(|| ops::log_softmax_backward_data(grad_output, output, dim, input_dtype))?;
+    let mut out = rt::below(|| ops::log_softmax_backward_data(grad_output, output, dim, input_dtype))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(output);
+        let edges = Edges::of([grad_output, output]);
         let body = LogSoftmaxBackwardDataBackward {
             dim,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             output: Saved::input(output),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
         return Err(no_forward("_log_softmax_backward_data"));

@@ -55,15 +55,15 @@ fn sort_stable_autograd(
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::sort_stable(self_, stable, dim, descending))?;
+    let (mut out0, out1) = rt::below(|| ops::sort_stable(self_, stable, dim, descending))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SortStableBackward {
             dim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -110,15 +110,15 @@ impl Backward for TopkBackward {
 }
 fn topk_autograd(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::topk(self_, k, dim, largest, sorted))?;
+    let (mut out0, out1) = rt::below(|| ops::topk(self_, k, dim, largest, sorted))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = TopkBackward {
             dim,
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

@@ -131,11 +131,11 @@ impl Backward for ErfBackward {
 }
 fn erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::erf(self_))?;
+    let mut out = rt::below(|| ops::erf(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ErfBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -153,7 +153,7 @@ fn erf_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -204,11 +204,11 @@ impl Backward for ErfcBackward {
 }
 fn erfc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::erfc(self_))?;
+    let mut out = rt::below(|| ops::erfc(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ErfcBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -226,7 +226,7 @@ fn erfc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -275,11 +275,11 @@ impl Backward for ErfinvBackward {
 }
 fn erfinv_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::erfinv(self_))?;
+    let mut out = rt::below(|| ops::erfinv(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ErfinvBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -298,7 +298,7 @@ fn erfinv_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -343,11 +343,11 @@ impl Backward for LgammaBackward {
 }
 fn lgamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::lgamma(self_))?;
+    let mut out = rt::below(|| ops::lgamma(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LgammaBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -363,7 +363,7 @@ fn lgamma_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -409,11 +409,11 @@ impl Backward for DigammaBackward {
 }
 fn digamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::digamma(self_))?;
+    let mut out = rt::below(|| ops::digamma(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = DigammaBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -429,7 +429,7 @@ fn digamma_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -477,11 +477,11 @@ impl Backward for PolygammaBackward {
 }
 fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::polygamma(n, self_))?;
+    let mut out = rt::below(|| ops::polygamma(n, self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = PolygammaBackward { n, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -515,11 +515,11 @@ impl Backward for I0Backward {
 }
 fn i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::i0(self_))?;
+    let mut out = rt::below(|| ops::i0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = I0Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -535,7 +535,7 @@ fn i0_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -584,11 +584,11 @@ impl Backward for SpecialI0eBackward {
 }
 fn special_i0e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_i0e(self_))?;
+    let mut out = rt::below(|| ops::special_i0e(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialI0eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -628,11 +628,11 @@ impl Backward for SpecialI1Backward {
 }
 fn special_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_i1(self_))?;
+    let mut out = rt::below(|| ops::special_i1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -670,11 +670,11 @@ impl Backward for SpecialI1eBackward {
 }
 fn special_i1e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_i1e(self_))?;
+    let mut out = rt::below(|| ops::special_i1e(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialI1eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -711,11 +711,11 @@ impl Backward for LogitBackward {
 }
 fn logit_autograd(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::logit(self_, eps))?;
+    let mut out = rt::below(|| ops::logit(self_, eps))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LogitBackward { eps, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -731,7 +731,7 @@ fn logit_inplace_autograd(self_: &Tensor, eps: Option<f64>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -777,11 +777,11 @@ impl Backward for SpecialEntrBackward {
 }
 fn special_entr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_entr(self_))?;
+    let mut out = rt::below(|| ops::special_entr(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialEntrBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -821,11 +821,11 @@ impl Backward for SpecialErfcxBackward {
 }
 fn special_erfcx_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_erfcx(self_))?;
+    let mut out = rt::below(|| ops::special_erfcx(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialErfcxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -866,11 +866,11 @@ impl Backward for SpecialNdtrBackward {
 }
 fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_ndtr(self_))?;
+    let mut out = rt::below(|| ops::special_ndtr(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialNdtrBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -907,11 +907,11 @@ impl Backward for SpecialNdtriBackward {
 }
 fn special_ndtri_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_ndtri(self_))?;
+    let mut out = rt::below(|| ops::special_ndtri(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialNdtriBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -948,11 +948,11 @@ impl Backward for SpecialLogNdtrBackward {
 }
 fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_log_ndtr(self_))?;
+    let mut out = rt::below(|| ops::special_log_ndtr(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialLogNdtrBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1000,11 +1000,11 @@ impl Backward for SpecialXlog1pyBackward {
 }
 fn special_xlog1py_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::special_xlog1py(self_, other))?;
+    let mut out = rt::below(|| ops::special_xlog1py(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([self_, other]);
         let body = SpecialXlog1pyBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1046,11 +1046,11 @@ impl Backward for SpecialZetaBackward {
 fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("special_zeta", "self", self_)?;
     let rec = rt::recording(&[other]);
-    let out = rt::below(|| ops::special_zeta(self_, other))?;
+    let mut out = rt::below(|| ops::special_zeta(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(other);
+        let edges = Edges::of([other]);
         let body = SpecialZetaBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[other]) {
         let t = rt::jvp(|| {
@@ -1090,11 +1090,11 @@ impl Backward for IgammaBackward {
 fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("igamma", "self", self_)?;
     let rec = rt::recording(&[other]);
-    let out = rt::below(|| ops::igamma(self_, other))?;
+    let mut out = rt::below(|| ops::igamma(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(other);
+        let edges = Edges::of([other]);
         let body = IgammaBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[other]) {
         let t = rt::jvp(|| {
@@ -1111,7 +1111,7 @@ fn igamma_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(other);
+        let edges = Edges::of([other]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -1162,11 +1162,11 @@ impl Backward for IgammacBackward {
 fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("igammac", "self", self_)?;
     let rec = rt::recording(&[other]);
-    let out = rt::below(|| ops::igammac(self_, other))?;
+    let mut out = rt::below(|| ops::igammac(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(other);
+        let edges = Edges::of([other]);
         let body = IgammacBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[other]) {
         let t = rt::jvp(|| {
@@ -1183,7 +1183,7 @@ fn igammac_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(other);
+        let edges = Edges::of([other]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -1230,11 +1230,11 @@ impl Backward for SpecialBesselJ0Backward {
 }
 fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_bessel_j0(self_))?;
+    let mut out = rt::below(|| ops::special_bessel_j0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialBesselJ0Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1273,11 +1273,11 @@ impl Backward for SpecialBesselJ1Backward {
 }
 fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_bessel_j1(self_))?;
+    let mut out = rt::below(|| ops::special_bessel_j1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialBesselJ1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1314,11 +1314,11 @@ impl Backward for SpecialBesselY0Backward {
 }
 fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_bessel_y0(self_))?;
+    let mut out = rt::below(|| ops::special_bessel_y0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialBesselY0Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1357,11 +1357,11 @@ impl Backward for SpecialBesselY1Backward {
 }
 fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_bessel_y1(self_))?;
+    let mut out = rt::below(|| ops::special_bessel_y1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialBesselY1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1398,11 +1398,11 @@ impl Backward for SpecialModifiedBesselI0Backward {
 }
 fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_modified_bessel_i0(self_))?;
+    let mut out = rt::below(|| ops::special_modified_bessel_i0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialModifiedBesselI0Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1441,12 +1441,12 @@ impl Backward for SpecialModifiedBesselI1Backward {
 }
 fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_modified_bessel_i1(self_))?;
+    let mut out = rt::below(|| ops::special_modified_bessel_i1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body =
             SpecialModifiedBesselI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1483,11 +1483,11 @@ impl Backward for SpecialModifiedBesselK0Backward {
 }
 fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_modified_bessel_k0(self_))?;
+    let mut out = rt::below(|| ops::special_modified_bessel_k0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SpecialModifiedBesselK0Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1529,12 +1529,12 @@ impl Backward for SpecialModifiedBesselK1Backward {
 }
 fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_modified_bessel_k1(self_))?;
+    let mut out = rt::below(|| ops::special_modified_bessel_k1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body =
             SpecialModifiedBesselK1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

@@ -160,11 +160,11 @@ impl Backward for AbsBackward {
 }
 fn abs_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::abs(self_))?;
+    let mut out = rt::below(|| ops::abs(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AbsBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -180,7 +180,7 @@ fn abs_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -229,11 +229,11 @@ impl Backward for SgnBackward {
 }
 fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sgn(self_))?;
+    let mut out = rt::below(|| ops::sgn(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SgnBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -250,7 +250,7 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -291,11 +291,11 @@ impl Backward for SignBackward {
 }
 fn sign_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sign(self_))?;
+    let mut out = rt::below(|| ops::sign(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SignBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -311,7 +311,7 @@ fn sign_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -351,11 +351,11 @@ impl Backward for NegBackward {
 }
 fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::neg(self_))?;
+    let mut out = rt::below(|| ops::neg(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = NegBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -371,7 +371,7 @@ fn neg_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -413,11 +413,11 @@ impl Backward for ReciprocalBackward {
 }
 fn reciprocal_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::reciprocal(self_))?;
+    let mut out = rt::below(|| ops::reciprocal(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ReciprocalBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -434,7 +434,7 @@ fn reciprocal_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -477,11 +477,11 @@ impl Backward for SqrtBackward {
 }
 fn sqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sqrt(self_))?;
+    let mut out = rt::below(|| ops::sqrt(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SqrtBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -498,7 +498,7 @@ fn sqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -541,11 +541,11 @@ impl Backward for RsqrtBackward {
 }
 fn rsqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::rsqrt(self_))?;
+    let mut out = rt::below(|| ops::rsqrt(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = RsqrtBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -564,7 +564,7 @@ fn rsqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -609,11 +609,11 @@ impl Backward for SquareBackward {
 }
 fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::square(self_))?;
+    let mut out = rt::below(|| ops::square(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SquareBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -631,7 +631,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -679,11 +679,11 @@ impl Backward for ExpBackward {
 }
 fn exp_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::exp(self_))?;
+    let mut out = rt::below(|| ops::exp(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ExpBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -700,7 +700,7 @@ fn exp_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -743,11 +743,11 @@ impl Backward for Exp2Backward {
 }
 fn exp2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::exp2(self_))?;
+    let mut out = rt::below(|| ops::exp2(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Exp2Backward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -766,7 +766,7 @@ fn exp2_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -811,11 +811,11 @@ impl Backward for Expm1Backward {
 }
 fn expm1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::expm1(self_))?;
+    let mut out = rt::below(|| ops::expm1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Expm1Backward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -832,7 +832,7 @@ fn expm1_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -875,11 +875,11 @@ impl Backward for LogBackward {
 }
 fn log_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log(self_))?;
+    let mut out = rt::below(|| ops::log(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LogBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -895,7 +895,7 @@ fn log_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -941,11 +941,11 @@ impl Backward for Log2Backward {
 }
 fn log2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log2(self_))?;
+    let mut out = rt::below(|| ops::log2(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Log2Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -963,7 +963,7 @@ fn log2_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1011,11 +1011,11 @@ impl Backward for Log10Backward {
 }
 fn log10_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log10(self_))?;
+    let mut out = rt::below(|| ops::log10(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Log10Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1033,7 +1033,7 @@ fn log10_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1081,11 +1081,11 @@ impl Backward for Log1pBackward {
 }
 fn log1p_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log1p(self_))?;
+    let mut out = rt::below(|| ops::log1p(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Log1pBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1101,7 +1101,7 @@ fn log1p_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1147,11 +1147,11 @@ impl Backward for SinBackward {
 }
 fn sin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sin(self_))?;
+    let mut out = rt::below(|| ops::sin(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SinBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1167,7 +1167,7 @@ fn sin_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1213,11 +1213,11 @@ impl Backward for CosBackward {
 }
 fn cos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::cos(self_))?;
+    let mut out = rt::below(|| ops::cos(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CosBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1233,7 +1233,7 @@ fn cos_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1279,11 +1279,11 @@ impl Backward for TanBackward {
 }
 fn tan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::tan(self_))?;
+    let mut out = rt::below(|| ops::tan(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = TanBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1302,7 +1302,7 @@ fn tan_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -1347,11 +1347,11 @@ impl Backward for AsinBackward {
 }
 fn asin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::asin(self_))?;
+    let mut out = rt::below(|| ops::asin(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AsinBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1369,7 +1369,7 @@ fn asin_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1417,11 +1417,11 @@ impl Backward for AcosBackward {
 }
 fn acos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::acos(self_))?;
+    let mut out = rt::below(|| ops::acos(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AcosBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1439,7 +1439,7 @@ fn acos_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1487,11 +1487,11 @@ impl Backward for AtanBackward {
 }
 fn atan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::atan(self_))?;
+    let mut out = rt::below(|| ops::atan(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AtanBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1509,7 +1509,7 @@ fn atan_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1557,11 +1557,11 @@ impl Backward for SinhBackward {
 }
 fn sinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sinh(self_))?;
+    let mut out = rt::below(|| ops::sinh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SinhBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1577,7 +1577,7 @@ fn sinh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1623,11 +1623,11 @@ impl Backward for CoshBackward {
 }
 fn cosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::cosh(self_))?;
+    let mut out = rt::below(|| ops::cosh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CoshBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1643,7 +1643,7 @@ fn cosh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1689,11 +1689,11 @@ impl Backward for TanhBackward {
 }
 fn tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::tanh(self_))?;
+    let mut out = rt::below(|| ops::tanh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = TanhBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1712,7 +1712,7 @@ fn tanh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -1757,11 +1757,11 @@ impl Backward for AsinhBackward {
 }
 fn asinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::asinh(self_))?;
+    let mut out = rt::below(|| ops::asinh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AsinhBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1779,7 +1779,7 @@ fn asinh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1827,11 +1827,11 @@ impl Backward for AcoshBackward {
 }
 fn acosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::acosh(self_))?;
+    let mut out = rt::below(|| ops::acosh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AcoshBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1847,7 +1847,7 @@ fn acosh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1893,11 +1893,11 @@ impl Backward for AtanhBackward {
 }
 fn atanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::atanh(self_))?;
+    let mut out = rt::below(|| ops::atanh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AtanhBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1915,7 +1915,7 @@ fn atanh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1957,11 +1957,11 @@ impl Backward for FloorBackward {
 }
 fn floor_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::floor(self_))?;
+    let mut out = rt::below(|| ops::floor(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = FloorBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1977,7 +1977,7 @@ fn floor_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2013,11 +2013,11 @@ impl Backward for CeilBackward {
 }
 fn ceil_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::ceil(self_))?;
+    let mut out = rt::below(|| ops::ceil(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CeilBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2033,7 +2033,7 @@ fn ceil_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2069,11 +2069,11 @@ impl Backward for TruncBackward {
 }
 fn trunc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::trunc(self_))?;
+    let mut out = rt::below(|| ops::trunc(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = TruncBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2089,7 +2089,7 @@ fn trunc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2125,11 +2125,11 @@ impl Backward for RoundBackward {
 }
 fn round_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::round(self_, decimals))?;
+    let mut out = rt::below(|| ops::round(self_, decimals))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = RoundBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2145,7 +2145,7 @@ fn round_inplace_autograd(self_: &Tensor, decimals: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2181,11 +2181,11 @@ impl Backward for FracBackward {
 }
 fn frac_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::frac(self_))?;
+    let mut out = rt::below(|| ops::frac(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = FracBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2201,7 +2201,7 @@ fn frac_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2237,11 +2237,11 @@ impl Backward for Deg2radBackward {
 }
 fn deg2rad_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::deg2rad(self_))?;
+    let mut out = rt::below(|| ops::deg2rad(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Deg2radBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2259,7 +2259,7 @@ fn deg2rad_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2297,11 +2297,11 @@ impl Backward for Rad2degBackward {
 }
 fn rad2deg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::rad2deg(self_))?;
+    let mut out = rt::below(|| ops::rad2deg(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Rad2degBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2319,7 +2319,7 @@ fn rad2deg_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2363,11 +2363,11 @@ impl Backward for SigmoidBackward {
 }
 fn sigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sigmoid(self_))?;
+    let mut out = rt::below(|| ops::sigmoid(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SigmoidBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2386,7 +2386,7 @@ fn sigmoid_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2431,11 +2431,11 @@ impl Backward for ReluBackward {
 }
 fn relu_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::relu(self_))?;
+    let mut out = rt::below(|| ops::relu(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ReluBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2452,7 +2452,7 @@ fn relu_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2496,11 +2496,11 @@ fn nan_to_num_autograd(
     neginf: Option<f64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::nan_to_num(self_, nan, posinf, neginf))?;
+    let mut out = rt::below(|| ops::nan_to_num(self_, nan, posinf, neginf))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = NanToNumBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2521,7 +2521,7 @@ fn nan_to_num_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -2573,11 +2573,11 @@ impl Backward for AngleBackward {
 }
 fn angle_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::angle(self_))?;
+    let mut out = rt::below(|| ops::angle(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AngleBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2605,11 +2605,11 @@ impl Backward for ConjPhysicalBackward {
 }
 fn conj_physical_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::conj_physical(self_))?;
+    let mut out = rt::below(|| ops::conj_physical(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ConjPhysicalBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2625,7 +2625,7 @@ fn conj_physical_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         Some(edges)
     } else {
         None
@@ -2662,11 +2662,11 @@ impl Backward for ComplexBackward {
 }
 fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[real, imag]);
-    let out = rt::below(|| ops::complex(real, imag))?;
+    let mut out = rt::below(|| ops::complex(real, imag))?;
     if rec {
-        let edges = Edges::new().tensor(real).tensor(imag);
+        let edges = Edges::of([real, imag]);
         let body = ComplexBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[real, imag]) {
         let t = rt::jvp(|| {
@@ -2714,11 +2714,11 @@ impl Backward for PolarBackward {
 }
 fn polar_autograd(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[abs, angle]);
-    let out = rt::below(|| ops::polar(abs, angle))?;
+    let mut out = rt::below(|| ops::polar(abs, angle))?;
     if rec {
-        let edges = Edges::new().tensor(abs).tensor(angle);
+        let edges = Edges::of([abs, angle]);
         let body = PolarBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[abs, angle]) {
         let t = rt::jvp(|| {
@@ -2757,11 +2757,11 @@ impl Backward for SincBackward {
 }
 fn sinc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sinc(self_))?;
+    let mut out = rt::below(|| ops::sinc(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SincBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2777,7 +2777,7 @@ fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {

@@ -55,11 +55,11 @@ impl Backward for ViewBackward {
 }
 fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::view(self_, size))?;
+    let mut out = rt::below(|| ops::view(self_, size))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ViewBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -99,16 +99,16 @@ fn as_strided_autograd(
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::as_strided(self_, size, stride, storage_offset))?;
+    let mut out = rt::below(|| ops::as_strided(self_, size, stride, storage_offset))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AsStridedBackward {
             self_geometry: Geometry::of(self_),
             size: size.to_vec(),
             storage_offset,
             stride: stride.to_vec(),
         };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -139,11 +139,11 @@ impl Backward for TransposeBackward {
 }
 fn transpose_autograd(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::transpose(self_, dim0, dim1))?;
+    let mut out = rt::below(|| ops::transpose(self_, dim0, dim1))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = TransposeBackward { dim0, dim1 };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -172,11 +172,11 @@ impl Backward for PermuteBackward {
 }
 fn permute_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::permute(self_, dims))?;
+    let mut out = rt::below(|| ops::permute(self_, dims))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = PermuteBackward { dims: dims.to_vec() };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -205,11 +205,11 @@ impl Backward for ExpandBackward {
 }
 fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::expand(self_, size, implicit))?;
+    let mut out = rt::below(|| ops::expand(self_, size, implicit))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ExpandBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -238,11 +238,11 @@ impl Backward for UnsqueezeBackward {
 }
 fn unsqueeze_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::unsqueeze(self_, dim))?;
+    let mut out = rt::below(|| ops::unsqueeze(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = UnsqueezeBackward { dim };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -271,11 +271,11 @@ impl Backward for SqueezeBackward {
 }
 fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::squeeze(self_))?;
+    let mut out = rt::below(|| ops::squeeze(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SqueezeBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -304,11 +304,11 @@ impl Backward for SqueezeDimBackward {
 }
 fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::squeeze_dim(self_, dim))?;
+    let mut out = rt::below(|| ops::squeeze_dim(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SqueezeDimBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -337,11 +337,11 @@ impl Backward for SqueezeDimsBackward {
 }
 fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::squeeze_dims(self_, dim))?;
+    let mut out = rt::below(|| ops::squeeze_dims(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SqueezeDimsBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -374,11 +374,11 @@ impl Backward for SelectBackward {
 }
 fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::select(self_, dim, index))?;
+    let mut out = rt::below(|| ops::select(self_, dim, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SelectBackward { dim, index, self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -421,11 +421,11 @@ fn slice_autograd(
     step: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::slice(self_, dim, start, end, step))?;
+    let mut out = rt::below(|| ops::slice(self_, dim, start, end, step))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SliceBackward { dim, end, self_sizes: SizeVec::from_slice(self_.sizes()), start, step };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -460,11 +460,11 @@ impl Backward for DiagonalBackward {
 }
 fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::diagonal(self_, offset, dim1, dim2))?;
+    let mut out = rt::below(|| ops::diagonal(self_, offset, dim1, dim2))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = DiagonalBackward { dim1, dim2, offset, self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -499,11 +499,11 @@ impl Backward for UnfoldBackward {
 }
 fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::unfold(self_, dimension, size, step))?;
+    let mut out = rt::below(|| ops::unfold(self_, dimension, size, step))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = UnfoldBackward { dimension, self_sizes: SizeVec::from_slice(self_.sizes()), size, step };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -537,7 +537,7 @@ fn unbind_autograd(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::unbind(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body =
             UnbindBackward { dim, self_dtype: self_.dtype(), self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_views(self_, &out, edges, body);
@@ -578,7 +578,7 @@ fn split_autograd(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tenso
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::split(self_, split_size, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SplitBackward {
             dim,
             self_dtype: self_.dtype(),
@@ -623,7 +623,7 @@ fn split_with_sizes_autograd(self_: &Tensor, split_sizes: &[i64], dim: i64) -> R
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::split_with_sizes(self_, split_sizes, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SplitWithSizesBackward {
             dim,
             self_dtype: self_.dtype(),
@@ -658,11 +658,11 @@ impl Backward for AliasBackward {
 }
 fn alias_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::alias(self_))?;
+    let mut out = rt::below(|| ops::alias(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AliasBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -688,11 +688,11 @@ impl Backward for ViewAsRealBackward {
 }
 fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::view_as_real(self_))?;
+    let mut out = rt::below(|| ops::view_as_real(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ViewAsRealBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -718,11 +718,11 @@ impl Backward for ViewAsComplexBackward {
 }
 fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::view_as_complex(self_))?;
+    let mut out = rt::below(|| ops::view_as_complex(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ViewAsComplexBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -748,11 +748,11 @@ impl Backward for ConjViewBackward {
 }
 fn conj_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::conj_view(self_))?;
+    let mut out = rt::below(|| ops::conj_view(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ConjViewBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -778,11 +778,11 @@ impl Backward for NegViewBackward {
 }
 fn neg_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::neg_view(self_))?;
+    let mut out = rt::below(|| ops::neg_view(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = NegViewBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }

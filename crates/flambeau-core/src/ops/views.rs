@@ -6,12 +6,16 @@ use crate::ops;
 use crate::tensor::{LazyBits, Tensor};
 use crate::{DType, bail, ensure};
 
+#[inline]
 fn sv(s: &[i64]) -> SizeVec {
-    SizeVec::from_slice(s)
+    geometry::size_vec(s)
 }
 
 /// `view`
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    if let Some(v) = self_.view_row_major(size) {
+        return Ok(v);
+    }
     let size = geometry::infer_size(size, self_.numel())?;
     let st = geometry::view_strides(self_.sizes(), self_.strides(), &size).ok_or_else(|| {
         Error::shape(
@@ -198,8 +202,8 @@ pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
 fn squeeze_where(self_: &Tensor, drop: impl Fn(usize) -> bool) -> Result<Tensor> {
     let keep = |d: &usize| !(self_.sizes()[*d] == 1 && drop(*d));
     let kept: SizeVec = (0..self_.dim()).filter(keep).map(|d| d as i64).collect();
-    let sizes = kept.iter().map(|d| self_.sizes()[*d as usize]).collect();
-    let strides = kept.iter().map(|d| self_.strides()[*d as usize]).collect();
+    let sizes = geometry::map_sizes(&kept, |d| self_.sizes()[d as usize]);
+    let strides = geometry::map_sizes(&kept, |d| self_.strides()[d as usize]);
     self_.view_raw(sizes, strides, self_.storage_offset())
 }
 /// `squeeze`
@@ -248,6 +252,10 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
     let offset = self_.storage_offset() + s * strides[d];
     let len = e - s;
+    if step == 1 {
+        sizes[d] = len;
+        return self_.view_raw(sizes, strides, offset);
+    }
     sizes[d] = len / step + i64::from(len % step != 0);
     strides[d] = strides[d].saturating_mul(step);
     if sizes[d] <= 1 {

@@ -90,11 +90,11 @@ impl Backward for LeakyReluRawBackward {
 }
 fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::leaky_relu_raw(self_, negative_slope))?;
+    let mut out = rt::below(|| ops::leaky_relu_raw(self_, negative_slope))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LeakyReluRawBackward { negative_slope, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -112,7 +112,7 @@ fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Re
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -166,11 +166,11 @@ impl Backward for EluRawBackward {
 }
 fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::elu_raw(self_, alpha, scale, input_scale))?;
+    let mut out = rt::below(|| ops::elu_raw(self_, alpha, scale, input_scale))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = EluRawBackward { alpha, input_scale, scale, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -188,7 +188,7 @@ fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -242,11 +242,11 @@ impl Backward for GeluErfBackward {
 }
 fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::gelu_erf(self_))?;
+    let mut out = rt::below(|| ops::gelu_erf(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = GeluErfBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -280,11 +280,11 @@ impl Backward for GeluTanhBackward {
 }
 fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::gelu_tanh(self_))?;
+    let mut out = rt::below(|| ops::gelu_tanh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = GeluTanhBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -318,11 +318,11 @@ impl Backward for SiluRawBackward {
 }
 fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::silu_raw(self_))?;
+    let mut out = rt::below(|| ops::silu_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SiluRawBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -338,7 +338,7 @@ fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -384,11 +384,11 @@ impl Backward for MishRawBackward {
 }
 fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::mish_raw(self_))?;
+    let mut out = rt::below(|| ops::mish_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MishRawBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -404,7 +404,7 @@ fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -454,11 +454,11 @@ impl Backward for HardtanhRawBackward {
 }
 fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::hardtanh_raw(self_, min_val, max_val))?;
+    let mut out = rt::below(|| ops::hardtanh_raw(self_, min_val, max_val))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = HardtanhRawBackward { max_val, min_val, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -476,7 +476,7 @@ fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scala
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -529,11 +529,11 @@ impl Backward for HardsigmoidRawBackward {
 }
 fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::hardsigmoid_raw(self_))?;
+    let mut out = rt::below(|| ops::hardsigmoid_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = HardsigmoidRawBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -549,7 +549,7 @@ fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -595,11 +595,11 @@ impl Backward for HardswishRawBackward {
 }
 fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::hardswish_raw(self_))?;
+    let mut out = rt::below(|| ops::hardswish_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = HardswishRawBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -615,7 +615,7 @@ fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -663,11 +663,11 @@ impl Backward for HardshrinkBackward {
 }
 fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::hardshrink(self_, lambd))?;
+    let mut out = rt::below(|| ops::hardshrink(self_, lambd))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = HardshrinkBackward { lambd, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -705,11 +705,11 @@ impl Backward for SoftshrinkBackward {
 }
 fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::softshrink(self_, lambd))?;
+    let mut out = rt::below(|| ops::softshrink(self_, lambd))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SoftshrinkBackward { lambd, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -747,11 +747,11 @@ impl Backward for ThresholdRawBackward {
 }
 fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::threshold_raw(self_, threshold, value))?;
+    let mut out = rt::below(|| ops::threshold_raw(self_, threshold, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ThresholdRawBackward { self_: Saved::input(self_), threshold };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -769,7 +769,7 @@ fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scal
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -822,11 +822,11 @@ impl Backward for LogsigmoidBackward {
 }
 fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::logsigmoid(self_))?;
+    let mut out = rt::below(|| ops::logsigmoid(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = LogsigmoidBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -871,12 +871,12 @@ fn leaky_relu_backward_autograd(
     negative_slope: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::leaky_relu_backward(grad_output, self_, negative_slope))?;
+    let mut out = rt::below(|| ops::leaky_relu_backward(grad_output, self_, negative_slope))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body =
             LeakyReluBackwardBackward { negative_slope, self_: Saved::input_if(edges.wants(0), self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -935,9 +935,9 @@ fn elu_backward_autograd(
     input_scale: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::elu_backward(grad_output, self_, alpha, scale, input_scale))?;
+    let mut out = rt::below(|| ops::elu_backward(grad_output, self_, alpha, scale, input_scale))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = EluBackwardBackward {
             alpha,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -945,7 +945,7 @@ fn elu_backward_autograd(
             scale,
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -996,14 +996,14 @@ impl Backward for GeluErfBackwardBackward {
 }
 fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::gelu_erf_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::gelu_erf_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = GeluErfBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1050,14 +1050,14 @@ impl Backward for GeluTanhBackwardBackward {
 }
 fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::gelu_tanh_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::gelu_tanh_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = GeluTanhBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1104,14 +1104,14 @@ impl Backward for SiluBackwardBackward {
 }
 fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::silu_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::silu_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = SiluBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1158,14 +1158,14 @@ impl Backward for MishBackwardBackward {
 }
 fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::mish_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::mish_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = MishBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1213,12 +1213,12 @@ fn hardtanh_backward_autograd(
     max_val: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::hardtanh_backward(grad_output, self_, min_val, max_val))?;
+    let mut out = rt::below(|| ops::hardtanh_backward(grad_output, self_, min_val, max_val))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body =
             HardtanhBackwardBackward { max_val, min_val, self_: Saved::input_if(edges.wants(0), self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1257,11 +1257,11 @@ impl Backward for HardsigmoidBackwardBackward {
 }
 fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::hardsigmoid_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::hardsigmoid_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = HardsigmoidBackwardBackward { self_: Saved::input_if(edges.wants(0), self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1308,14 +1308,14 @@ impl Backward for HardswishBackwardBackward {
 }
 fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::hardswish_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::hardswish_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = HardswishBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1356,11 +1356,11 @@ impl Backward for ShrinkBackwardBackward {
 }
 fn shrink_backward_autograd(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::shrink_backward(grad_output, self_, lambd))?;
+    let mut out = rt::below(|| ops::shrink_backward(grad_output, self_, lambd))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = ShrinkBackwardBackward { lambd, self_: Saved::input_if(edges.wants(0), self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1401,11 +1401,11 @@ impl Backward for ThresholdBackwardBackward {
 }
 fn threshold_backward_autograd(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
+    let mut out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = ThresholdBackwardBackward { self_: Saved::input_if(edges.wants(0), self_), threshold };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1452,14 +1452,14 @@ impl Backward for LogSigmoidBackwardBackward {
 }
 fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::log_sigmoid_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::log_sigmoid_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([grad_output, self_]);
         let body = LogSigmoidBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1495,11 +1495,11 @@ impl Backward for CeluRawBackward {
 }
 fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::celu_raw(self_, alpha))?;
+    let mut out = rt::below(|| ops::celu_raw(self_, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = CeluRawBackward { alpha, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1515,7 +1515,7 @@ fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1557,11 +1557,11 @@ impl Backward for SeluRawBackward {
 }
 fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::selu_raw(self_))?;
+    let mut out = rt::below(|| ops::selu_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = SeluRawBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1577,7 +1577,7 @@ fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1621,7 +1621,7 @@ fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
     let rec = rt::recording(&[input]);
     let before = if rec {
         rt::check_inplace(input)?;
-        let edges = Edges::new().tensor(input);
+        let edges = Edges::of([input]);
         Some(edges)
     } else {
         None

@@ -77,7 +77,7 @@ fn convolution_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     })?;
     if rec {
@@ -93,7 +93,7 @@ fn convolution_autograd(
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: SizeVec::from_slice(weight.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -179,11 +179,11 @@ fn convolution_input_grad_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, weight]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::convolution_input_grad(grad_output, weight, input_sizes, stride, padding, dilation, groups)
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(weight);
+        let edges = Edges::of([grad_output, weight]);
         let body = ConvolutionInputGradBackward {
             dilation: dilation.to_vec(),
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -193,7 +193,7 @@ fn convolution_input_grad_autograd(
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: SizeVec::from_slice(weight.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, weight]) {
         return Err(no_forward("_convolution_input_grad"));
@@ -249,11 +249,11 @@ fn convolution_weight_grad_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, input]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::convolution_weight_grad(grad_output, input, weight_sizes, stride, padding, dilation, groups)
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(input);
+        let edges = Edges::of([grad_output, input]);
         let body = ConvolutionWeightGradBackward {
             dilation: dilation.to_vec(),
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -263,7 +263,7 @@ fn convolution_weight_grad_autograd(
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, input]) {
         return Err(no_forward("_convolution_weight_grad"));

@@ -62,9 +62,10 @@ fn embedding_lookup_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("embedding", "indices", indices)?;
     let rec = rt::recording(&[weight]);
-    let out = rt::below(|| ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse))?;
+    let mut out =
+        rt::below(|| ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse))?;
     if rec {
-        let edges = Edges::new().tensor(weight);
+        let edges = Edges::of([weight]);
         let body = EmbeddingLookupBackward {
             indices: Saved::input(indices),
             padding_idx,
@@ -72,7 +73,7 @@ fn embedding_lookup_autograd(
             sparse,
             weight_sizes: SizeVec::from_slice(weight.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[weight]) {
         let t = rt::jvp(|| {
@@ -115,17 +116,17 @@ fn embedding_dense_backward_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("embedding_dense_backward", "indices", indices)?;
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([grad_output]);
         let body = EmbeddingDenseBackwardBackward {
             indices: Saved::input(indices),
             padding_idx,
             scale_grad_by_freq,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         return Err(no_forward("embedding_dense_backward"));

@@ -53,7 +53,7 @@ impl Backward for LinearBackward {
 }
 fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
-    let out = rt::below(|| ops::linear(input, weight, bias))?;
+    let mut out = rt::below(|| ops::linear(input, weight, bias))?;
     if rec {
         let edges = Edges::new().tensor(input).tensor(weight).opt(bias);
         let body = LinearBackward {
@@ -61,7 +61,7 @@ fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: SizeVec::from_slice(weight.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{

@@ -71,9 +71,9 @@ fn fused_nll_loss_autograd(
         rt::not_differentiable("_nll_loss", "weight", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::fused_nll_loss(self_, target, weight, reduction, ignore_index))?;
+    let (mut out0, out1) = rt::below(|| ops::fused_nll_loss(self_, target, weight, reduction, ignore_index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = FusedNllLossBackward {
             ignore_index,
             reduction,
@@ -82,7 +82,7 @@ fn fused_nll_loss_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("_nll_loss"));
@@ -129,7 +129,7 @@ fn fused_nll_loss_backward_autograd(
     }
     rt::not_differentiable("_nll_loss_backward", "total_weight", total_weight)?;
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::fused_nll_loss_backward(
             grad_output,
             sizes,
@@ -141,14 +141,14 @@ fn fused_nll_loss_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([grad_output]);
         let body = FusedNllLossBackwardBackward {
             ignore_index,
             reduction,
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         return Err(no_forward("_nll_loss_backward"));
@@ -214,11 +214,11 @@ fn fused_cross_entropy_autograd(
         rt::not_differentiable("_cross_entropy", "weight", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let (out0, out1, out2) = rt::below(|| {
+    let (mut out0, out1, out2) = rt::below(|| {
         ops::fused_cross_entropy(self_, target, weight, reduction, ignore_index, label_smoothing)
     })?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = FusedCrossEntropyBackward {
             ignore_index,
             label_smoothing,
@@ -229,7 +229,7 @@ fn fused_cross_entropy_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("_cross_entropy"));

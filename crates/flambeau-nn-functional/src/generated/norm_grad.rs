@@ -100,7 +100,7 @@ fn native_batch_norm_autograd(
         rt::not_differentiable("native_batch_norm", "running_var", t)?;
     }
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) = rt::below(|| {
+    let (mut out0, out1, out2) = rt::below(|| {
         ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     })?;
     if rec {
@@ -116,7 +116,7 @@ fn native_batch_norm_autograd(
             training,
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -180,7 +180,7 @@ fn native_layer_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) =
+    let (mut out0, out1, out2) =
         rt::below(|| ops::native_layer_norm(input, normalized_shape, weight, bias, eps))?;
     if rec {
         let edges = Edges::new().tensor(input).opt(weight).opt(bias);
@@ -193,7 +193,7 @@ fn native_layer_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -249,7 +249,7 @@ fn fused_rms_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight]);
-    let (out0, out1) = rt::below(|| ops::fused_rms_norm(input, normalized_shape, weight, eps))?;
+    let (mut out0, out1) = rt::below(|| ops::fused_rms_norm(input, normalized_shape, weight, eps))?;
     if rec {
         let edges = Edges::new().tensor(input).opt(weight);
         let body = FusedRmsNormBackward {
@@ -259,7 +259,7 @@ fn fused_rms_norm_autograd(
             result1: Saved::input(&out1),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -331,7 +331,7 @@ fn native_group_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) =
+    let (mut out0, out1, out2) =
         rt::below(|| ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
     if rec {
         let edges = Edges::new().tensor(input).opt(weight).opt(bias);
@@ -347,7 +347,7 @@ fn native_group_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{

@@ -37,11 +37,11 @@ impl Backward for ConstantPadNdBackward {
 }
 fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::constant_pad_nd(self_, pad, value))?;
+    let mut out = rt::below(|| ops::constant_pad_nd(self_, pad, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ConstantPadNdBackward { pad: pad.to_vec() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -73,12 +73,12 @@ impl Backward for PadGatherBackward {
 }
 fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
+    let mut out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body =
             PadGatherBackward { mode, pad: pad.to_vec(), self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -107,11 +107,11 @@ impl Backward for PadScatterBackward {
 }
 fn pad_scatter_autograd(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| ops::pad_scatter(grad_output, sizes, pad, mode))?;
+    let mut out = rt::below(|| ops::pad_scatter(grad_output, sizes, pad, mode))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([grad_output]);
         let body = PadScatterBackward { mode, pad: pad.to_vec() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {

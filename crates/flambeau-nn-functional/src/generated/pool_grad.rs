@@ -57,15 +57,16 @@ fn max_pool_autograd(
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode))?;
+    let (mut out0, out1) =
+        rt::below(|| ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = MaxPoolBackward {
             kernel_size: kernel_size.to_vec(),
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("_max_pool"));
@@ -95,15 +96,15 @@ impl Backward for AdaptiveMaxPoolBackward {
 }
 fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::adaptive_max_pool(self_, output_size))?;
+    let (mut out0, out1) = rt::below(|| ops::adaptive_max_pool(self_, output_size))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AdaptiveMaxPoolBackward {
             output_size: output_size.to_vec(),
             result1: Saved::input(&out1),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("_adaptive_max_pool"));
@@ -132,11 +133,11 @@ impl Backward for PlaneScatterBackward {
 fn plane_scatter_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_scatter", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::plane_scatter(self_, indices, sizes, spatial))?;
+    let mut out = rt::below(|| ops::plane_scatter(self_, indices, sizes, spatial))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = PlaneScatterBackward { indices: Saved::input(indices), spatial };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -170,11 +171,11 @@ impl Backward for PlaneUnpoolBackward {
 fn plane_unpool_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_unpool", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::plane_unpool(self_, indices, sizes, spatial))?;
+    let mut out = rt::below(|| ops::plane_unpool(self_, indices, sizes, spatial))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = PlaneUnpoolBackward { indices: Saved::input(indices), spatial };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -210,15 +211,15 @@ impl Backward for PlaneGatherBackward {
 fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_gather", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::plane_gather(self_, indices, spatial))?;
+    let mut out = rt::below(|| ops::plane_gather(self_, indices, spatial))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = PlaneGatherBackward {
             indices: Saved::input(indices),
             self_sizes: SizeVec::from_slice(self_.sizes()),
             spatial,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -275,11 +276,11 @@ fn avg_pool_autograd(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::avg_pool(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     })?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AvgPoolBackward {
             ceil_mode,
             count_include_pad,
@@ -289,7 +290,7 @@ fn avg_pool_autograd(
             self_sizes: SizeVec::from_slice(self_.sizes()),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -352,7 +353,7 @@ fn avg_pool_backward_autograd(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::avg_pool_backward(
             grad_output,
             input_sizes,
@@ -365,7 +366,7 @@ fn avg_pool_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([grad_output]);
         let body = AvgPoolBackwardBackward {
             ceil_mode,
             count_include_pad,
@@ -374,7 +375,7 @@ fn avg_pool_backward_autograd(
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {
@@ -413,14 +414,14 @@ impl Backward for AdaptiveAvgPoolBackward {
 }
 fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::adaptive_avg_pool(self_, output_size))?;
+    let mut out = rt::below(|| ops::adaptive_avg_pool(self_, output_size))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = AdaptiveAvgPoolBackward {
             output_size: output_size.to_vec(),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -456,14 +457,14 @@ fn adaptive_avg_pool_backward_autograd(
     spatial: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial))?;
+    let mut out = rt::below(|| ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([grad_output]);
         let body = AdaptiveAvgPoolBackwardBackward {
             grad_output_sizes: SizeVec::from_slice(grad_output.sizes()),
             spatial,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {

@@ -64,9 +64,9 @@ fn resample_autograd(
     scale: Option<f64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::resample(self_, dim, size, mode, align_corners, antialias, scale))?;
+    let mut out = rt::below(|| ops::resample(self_, dim, size, mode, align_corners, antialias, scale))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = ResampleBackward {
             align_corners,
             antialias,
@@ -75,7 +75,7 @@ fn resample_autograd(
             scale,
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -128,10 +128,10 @@ fn resample_backward_autograd(
     scale: Option<f64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let out =
+    let mut out =
         rt::below(|| ops::resample_backward(grad_output, dim, size, mode, align_corners, antialias, scale))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([grad_output]);
         let body = ResampleBackwardBackward {
             align_corners,
             antialias,
@@ -140,7 +140,7 @@ fn resample_backward_autograd(
             mode: mode.to_string(),
             scale,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {
@@ -181,9 +181,9 @@ fn im2col_autograd(
     stride: &[i64],
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::im2col(self_, kernel_size, dilation, padding, stride))?;
+    let mut out = rt::below(|| ops::im2col(self_, kernel_size, dilation, padding, stride))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Im2colBackward {
             dilation: dilation.to_vec(),
             kernel_size: kernel_size.to_vec(),
@@ -191,7 +191,7 @@ fn im2col_autograd(
             self_sizes: SizeVec::from_slice(self_.sizes()),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -231,16 +231,16 @@ fn col2im_autograd(
     stride: &[i64],
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::col2im(self_, output_size, kernel_size, dilation, padding, stride))?;
+    let mut out = rt::below(|| ops::col2im(self_, output_size, kernel_size, dilation, padding, stride))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([self_]);
         let body = Col2imBackward {
             dilation: dilation.to_vec(),
             kernel_size: kernel_size.to_vec(),
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
