@@ -20,7 +20,7 @@
 //!     let rec = rt::recording(&[self_, other]);
 //!     let mut out = rt::below(|| ops::mul(self_, other))?;
 //!     if rec {
-//!         let edges = Edges::of([self_, other]);
+//!         let edges = Edges::of([Some(self_), Some(other)]);
 //!         let body = MulBackward {
 //!             self_: Saved::input_if(edges.wants(1), self_),   // only what a wanted formula uses
 //!             other: Saved::input_if(edges.wants(0), other),
@@ -37,7 +37,8 @@
 //! - Saved outputs: `Saved::output(&out, nr)` (nr among the differentiable outputs), made before `record`.
 //! - Fallible saving (pack hooks may fail): `Saved::input(..)` and all the others return the value itself; a failing
 //!   hook's error is kept and comes out of `unpack`.
-//! - Optional tensors: `SavedOpt::input(weight)` (`Option<&Tensor>`), `Edges::opt(weight)`; lists:
+//! - Optional tensors: `SavedOpt::input(weight)` (`Option<&Tensor>`), `Edges::of([Some(input), weight])`; more than three:
+//!   `Edges::new().tensor(input).opt(weight)`; lists:
 //!   `SavedList::input(tensors)`, `Edges::list(tensors)`; `cx.need_any(a..b)`; `cx.needs()` gives all as a slice-like vector.
 //! - Several differentiable outputs: `rt::record_multi(&[&a, &b], edges, body)`; a `Vec<Tensor>` result:
 //!   `rt::record_list(&outs, edges, body)`.
@@ -157,14 +158,12 @@ impl Edges {
     pub fn new() -> Self {
         Edges(SmallVec::new())
     }
-    /// Those of single tensors.
+    /// Those of at most three tensors, which may be absent.
     #[inline(always)]
-    pub fn of<const N: usize>(ts: [&Tensor; N]) -> Self {
-        let mut edges = EdgeVec::new();
-        for t in ts {
-            edges.push(grad_edge(t));
-        }
-        Edges(edges)
+    pub fn of<const N: usize>(ts: [Option<&Tensor>; N]) -> Self {
+        const { assert!(N <= 3) };
+        let at = |i: usize| if i < N { ts[i].and_then(grad_edge) } else { None };
+        Edges(EdgeVec::from_buf_and_len([at(0), at(1), at(2)], N))
     }
     /// Adds a tensor.
     #[inline]
@@ -233,7 +232,7 @@ pub fn below<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Makes the node of a body.
-#[inline]
+#[inline(always)]
 pub(crate) fn node<B: Backward>(edges: Edges, outputs: SmallVec<[OutputMeta; 1]>, body: B) -> Arc<dyn Node> {
     let node: Arc<dyn Node> = arc_with(|| NodeImpl { header: NodeHeader::new(edges.0, outputs), body });
     anomaly::made(&node);
@@ -247,7 +246,7 @@ pub fn differentiable(t: &Tensor) -> bool {
 }
 
 /// Gives the one differentiable output its history.
-#[inline]
+#[inline(always)]
 pub fn record<B: Backward>(out: &mut Tensor, edges: Edges, body: B) {
     if !differentiable(out) {
         return;

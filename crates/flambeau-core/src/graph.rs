@@ -27,6 +27,7 @@ pub struct OutputMeta {
 }
 impl OutputMeta {
     /// Of a tensor.
+    #[inline]
     pub fn of(t: &Tensor) -> Self {
         OutputMeta { sizes: size_vec(t.sizes()), dtype: t.dtype(), device: t.device() }
     }

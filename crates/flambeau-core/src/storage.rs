@@ -33,6 +33,7 @@ unsafe impl Send for StorageImpl {}
 // SAFETY: as for Send.
 unsafe impl Sync for StorageImpl {}
 
+#[cold]
 fn too_large(bytes: usize) -> Error {
     Error::memory(format!(
         "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to allocate {bytes} bytes."
@@ -47,13 +48,11 @@ impl Storage {
     /// Uninitialised in the sense of `torch.empty`: the bytes are some valid bytes, but any.
     #[inline]
     pub fn empty(nbytes: usize, device: Device) -> Result<Storage> {
-        if device == Device::Cpu {
-            return match pool::alloc(nbytes) {
-                Some(b) => Ok(Self::of_block(b, nbytes)),
-                None => Err(too_large(nbytes)),
-            };
+        if device != Device::Cpu {
+            return Self::without_memory(nbytes, device);
         }
-        Self::without_memory(nbytes, device)
+        let Some(b) = pool::alloc(nbytes) else { return Err(too_large(nbytes)) };
+        Ok(Self::of_block(b, nbytes))
     }
     /// All bytes zero.
     pub fn zeroed(nbytes: usize, device: Device) -> Result<Storage> {

@@ -126,6 +126,7 @@ pub fn alloc_zeroed(bytes: usize) -> Option<Block> {
 }
 
 /// Memory of a whole class with arbitrary content, for a value that fits; without memory the process ends, as with `Box`.
+/// It never unwinds, so that values may wait in registers for their memory.
 #[inline(always)]
 pub(crate) fn take(class: usize) -> NonNull<u8> {
     match small::pop(class) {
@@ -136,7 +137,7 @@ pub(crate) fn take(class: usize) -> NonNull<u8> {
 
 #[cold]
 #[inline(never)]
-fn take_slow(class: usize) -> NonNull<u8> {
+extern "C" fn take_slow(class: usize) -> NonNull<u8> {
     match alloc_slow(class_size(class)) {
         Some((b, _)) => std::mem::ManuallyDrop::new(b).ptr,
         None => std::alloc::handle_alloc_error(std::alloc::Layout::new::<u8>()),

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -137,10 +138,17 @@ impl<T> Deref for Shared<T> {
     }
 }
 
+/// Never unwinds, so that what goes into the `Arc` may wait in registers.
+#[inline(never)]
+#[allow(improper_ctypes_definitions, reason = "called from Rust only; `extern` is what rules unwinding out")]
+extern "C" fn new_uninit<T>() -> Arc<MaybeUninit<T>> {
+    Arc::new_uninit()
+}
+
 /// An `Arc` of what `make` gives, which is made in place: `Arc::new` copies large values.
 #[inline(always)]
 pub fn arc_with<T>(make: impl FnOnce() -> T) -> Arc<T> {
-    let arc = Arc::<T>::new_uninit();
+    let arc = new_uninit::<T>();
     // SAFETY: the only handle was just made, so nobody else can reach the value.
     unsafe {
         Arc::as_ptr(&arc).cast::<T>().cast_mut().write(make());

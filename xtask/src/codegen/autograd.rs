@@ -233,10 +233,14 @@ impl<'a> Diff<'a> {
         let len = |a: &Arg| format!("{}.len()", arg_ident(&a.name));
         Some(wanted.into_iter().map(|i| self.wants(i, "edges.wants", len)).collect::<Vec<_>>().join(" || "))
     }
-    /// `Edges::new().tensor(self_)`
+    /// `Edges::of([Some(self_)])`, or `Edges::new().list(tensors)`.
     fn edges_text(&self) -> String {
-        if self.edges.len() <= 2 && self.edges.iter().all(|a| a.ty.is_one_tensor()) {
-            let names: Vec<String> = self.edges.iter().map(|a| arg_ident(&a.name)).collect();
+        if self.edges.len() <= 3 && self.edges.iter().all(|a| a.ty.list.is_none()) {
+            let name = |a: &&Arg| match arg_ident(&a.name) {
+                n if a.ty.opt => n,
+                n => format!("Some({n})"),
+            };
+            let names: Vec<String> = self.edges.iter().map(name).collect();
             return format!("Edges::of([{}])", names.join(", "));
         }
         let mut s = String::from("Edges::new()");

@@ -63,7 +63,7 @@ fn mm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
     let mut out = rt::below(|| ops::mm(self_, mat2))?;
     if rec {
-        let edges = Edges::of([self_, mat2]);
+        let edges = Edges::of([Some(self_), Some(mat2)]);
         let body = MmBackward {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
@@ -119,7 +119,7 @@ fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
     let mut out = rt::below(|| ops::bmm(self_, mat2))?;
     if rec {
-        let edges = Edges::of([self_, mat2]);
+        let edges = Edges::of([Some(self_), Some(mat2)]);
         let body = BmmBackward {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
@@ -179,7 +179,7 @@ fn addmm_autograd(
     let rec = rt::recording(&[self_, mat1, mat2]);
     let mut out = rt::below(|| ops::addmm(self_, mat1, mat2, beta, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(mat1).tensor(mat2);
+        let edges = Edges::of([Some(self_), Some(mat1), Some(mat2)]);
         let body = AddmmBackward {
             alpha,
             beta,
@@ -204,7 +204,7 @@ fn addmm_inplace_autograd(
     let rec = rt::recording(&[self_, mat1, mat2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(mat1).tensor(mat2);
+        let edges = Edges::of([Some(self_), Some(mat1), Some(mat2)]);
         let s_mat1 = Saved::input_if(edges.wants(2), mat1);
         let s_mat2 = Saved::input_if(edges.wants(1), mat2);
         Some((edges, s_mat1, s_mat2))
@@ -276,7 +276,7 @@ fn baddbmm_autograd(
     let rec = rt::recording(&[self_, batch1, batch2]);
     let mut out = rt::below(|| ops::baddbmm(self_, batch1, batch2, beta, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(batch1).tensor(batch2);
+        let edges = Edges::of([Some(self_), Some(batch1), Some(batch2)]);
         let body = BaddbmmBackward {
             alpha,
             batch1: Saved::input_if(edges.wants(2), batch1),
@@ -301,7 +301,7 @@ fn baddbmm_inplace_autograd(
     let rec = rt::recording(&[self_, batch1, batch2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(batch1).tensor(batch2);
+        let edges = Edges::of([Some(self_), Some(batch1), Some(batch2)]);
         let s_batch1 = Saved::input_if(edges.wants(2), batch1);
         let s_batch2 = Saved::input_if(edges.wants(1), batch2);
         Some((edges, s_batch1, s_batch2))
@@ -362,7 +362,7 @@ fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor]);
     let mut out = rt::below(|| ops::dot(self_, tensor))?;
     if rec {
-        let edges = Edges::of([self_, tensor]);
+        let edges = Edges::of([Some(self_), Some(tensor)]);
         let body = DotBackward {
             self_: Saved::input_if(edges.wants(1), self_),
             tensor: Saved::input_if(edges.wants(0), tensor),

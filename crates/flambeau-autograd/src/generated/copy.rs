@@ -36,7 +36,7 @@ fn clone_autograd(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::clone(self_, memory_format))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CloneBackward;
         rt::record(&mut out, edges, body);
     }
@@ -65,7 +65,7 @@ fn copy_inplace_autograd(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Re
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         Some(edges)
     } else {
         None
@@ -114,7 +114,7 @@ fn to_copy_autograd(
     let mut out =
         rt::below(|| ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ToCopyBackward { self_dtype: self_.dtype() };
         rt::record(&mut out, edges, body);
     }

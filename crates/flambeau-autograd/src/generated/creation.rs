@@ -36,7 +36,7 @@ fn fill_inplace_autograd(self_: &Tensor, value: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -67,7 +67,7 @@ fn fill_tensor_inplace_autograd(self_: &Tensor, value: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, value]);
+        let edges = Edges::of([Some(self_), Some(value)]);
         Some(edges)
     } else {
         None
@@ -97,7 +97,7 @@ fn zero_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None

@@ -96,7 +96,7 @@ fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> 
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::index(self_, indices))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = IndexBackward {
             indices: SavedList::input_opt(indices),
             self_sizes: SizeVec::from_slice(self_.sizes()),
@@ -153,7 +153,7 @@ fn index_put_autograd(
     let rec = rt::recording(&[self_, values]);
     let mut out = rt::below(|| ops::index_put(self_, indices, values, accumulate))?;
     if rec {
-        let edges = Edges::of([self_, values]);
+        let edges = Edges::of([Some(self_), Some(values)]);
         let body = IndexPutBackward { accumulate, indices: SavedList::input_opt(indices) };
         rt::record(&mut out, edges, body);
     }
@@ -175,7 +175,7 @@ fn index_put_inplace_autograd(
     let rec = rt::recording(&[self_, values]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, values]);
+        let edges = Edges::of([Some(self_), Some(values)]);
         let s_indices = SavedList::input_opt(indices);
         Some((edges, s_indices))
     } else {
@@ -217,7 +217,7 @@ fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) 
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = GatherBackward {
             dim,
             index: Saved::input(index),
@@ -280,7 +280,7 @@ fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
     let rec = rt::recording(&[self_, src]);
     let mut out = rt::below(|| ops::scatter(self_, dim, index, src))?;
     if rec {
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body =
             ScatterBackward { dim, index: Saved::input(index), src_sizes: SizeVec::from_slice(src.sizes()) };
         rt::record(&mut out, edges, body);
@@ -296,7 +296,7 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -346,7 +346,7 @@ fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scala
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::scatter_value(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ScatterValueBackward { dim, index: Saved::input(index) };
         rt::record(&mut out, edges, body);
     }
@@ -361,7 +361,7 @@ fn scatter_value_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, valu
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -474,7 +474,7 @@ fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) 
     let rec = rt::recording(&[self_, src]);
     let mut out = rt::below(|| ops::scatter_add(self_, dim, index, src))?;
     if rec {
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterAddBackward {
             dim,
             index: Saved::input_if(edges.wants(1), index),
@@ -493,7 +493,7 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input_if(edges.wants(1), index);
         Some((edges, s_index))
     } else {
@@ -567,7 +567,7 @@ fn scatter_reduce_autograd(
     let rec = rt::recording(&[self_, src]);
     let mut out = rt::below(|| ops::scatter_reduce(self_, dim, index, src, reduce, include_self))?;
     if rec {
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterReduceBackward {
             dim,
             include_self,
@@ -597,7 +597,7 @@ fn scatter_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_src = Saved::input(src);
@@ -661,7 +661,7 @@ fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Ten
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::index_select(self_, dim, index))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = IndexSelectBackward {
             dim,
             index: Saved::input(index),
@@ -721,7 +721,7 @@ fn index_add_autograd(
     let rec = rt::recording(&[self_, source]);
     let mut out = rt::below(|| ops::index_add(self_, dim, index, source, alpha))?;
     if rec {
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexAddBackward {
             alpha,
             dim,
@@ -747,7 +747,7 @@ fn index_add_inplace_autograd(
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input_if(edges.wants(1), index);
         Some((edges, s_index))
     } else {
@@ -815,7 +815,7 @@ fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor
     let rec = rt::recording(&[self_, source]);
     let mut out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
     if rec {
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexCopyBackward {
             dim,
             index: Saved::input(index),
@@ -834,7 +834,7 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -885,7 +885,7 @@ fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) 
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::index_fill(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = IndexFillBackward { dim, index: Saved::input(index) };
         rt::record(&mut out, edges, body);
     }
@@ -900,7 +900,7 @@ fn index_fill_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: 
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -950,7 +950,7 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
     let rec = rt::recording(&[self_, value]);
     let mut out = rt::below(|| ops::index_fill_tensor(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::of([self_, value]);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
         rt::record(&mut out, edges, body);
     }
@@ -970,7 +970,7 @@ fn index_fill_tensor_inplace_autograd(
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, value]);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -1034,7 +1034,7 @@ fn index_reduce_autograd(
     let rec = rt::recording(&[self_, source]);
     let mut out = rt::below(|| ops::index_reduce(self_, dim, index, source, reduce, include_self))?;
     if rec {
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexReduceBackward {
             dim,
             include_self,
@@ -1064,7 +1064,7 @@ fn index_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_source = Saved::input(source);
@@ -1126,7 +1126,7 @@ fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::masked_select(self_, mask))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body =
             MaskedSelectBackward { mask: Saved::input(mask), self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record(&mut out, edges, body);
@@ -1166,7 +1166,7 @@ fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::masked_fill(self_, mask, value))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MaskedFillBackward { mask: Saved::input(mask) };
         rt::record(&mut out, edges, body);
     }
@@ -1181,7 +1181,7 @@ fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) ->
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1229,7 +1229,7 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
     let rec = rt::recording(&[self_, value]);
     let mut out = rt::below(|| ops::masked_fill_tensor(self_, mask, value))?;
     if rec {
-        let edges = Edges::of([self_, value]);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
         rt::record(&mut out, edges, body);
     }
@@ -1244,7 +1244,7 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, value]);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1294,7 +1294,7 @@ fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Re
     let rec = rt::recording(&[self_, source]);
     let mut out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
     if rec {
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = MaskedScatterBackward {
             mask: Saved::input(mask),
             source_sizes: SizeVec::from_slice(source.sizes()),
@@ -1312,7 +1312,7 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1356,7 +1356,7 @@ fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::take(self_, index))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body =
             TakeBackward { index: Saved::input(index), self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record(&mut out, edges, body);
@@ -1410,7 +1410,7 @@ fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: boo
     let rec = rt::recording(&[self_, source]);
     let mut out = rt::below(|| ops::put(self_, index, source, accumulate))?;
     if rec {
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = PutBackward {
             accumulate,
             index: Saved::input(index),
@@ -1429,7 +1429,7 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, source]);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -1467,7 +1467,7 @@ fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -
     let rec = rt::recording(&[self_, src]);
     let mut out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
     if rec {
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = SelectScatterBackward { dim, index };
         rt::record(&mut out, edges, body);
     }
@@ -1508,7 +1508,7 @@ fn slice_scatter_autograd(
     let rec = rt::recording(&[self_, src]);
     let mut out = rt::below(|| ops::slice_scatter(self_, src, dim, start, end, step))?;
     if rec {
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = SliceScatterBackward { dim, end, start, step };
         rt::record(&mut out, edges, body);
     }
@@ -1546,7 +1546,7 @@ fn diagonal_scatter_autograd(
     let rec = rt::recording(&[self_, src]);
     let mut out = rt::below(|| ops::diagonal_scatter(self_, src, offset, dim1, dim2))?;
     if rec {
-        let edges = Edges::of([self_, src]);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = DiagonalScatterBackward { dim1, dim2, offset };
         rt::record(&mut out, edges, body);
     }

@@ -102,7 +102,7 @@ fn flip_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::flip(self_, dims))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = FlipBackward { dims: dims.to_vec() };
         rt::record(&mut out, edges, body);
     }
@@ -133,7 +133,7 @@ fn tril_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::tril(self_, diagonal))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = TrilBackward { diagonal };
         rt::record(&mut out, edges, body);
     }
@@ -151,7 +151,7 @@ fn tril_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -192,7 +192,7 @@ fn triu_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::triu(self_, diagonal))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = TriuBackward { diagonal };
         rt::record(&mut out, edges, body);
     }
@@ -210,7 +210,7 @@ fn triu_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None

@@ -130,7 +130,7 @@ fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor>
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::add(self_, other, alpha))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = AddBackward { alpha };
         rt::record(&mut out, edges, body);
     }
@@ -152,7 +152,7 @@ fn add_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         Some(edges)
     } else {
         None
@@ -198,7 +198,7 @@ fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor>
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::sub(self_, other, alpha))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = SubBackward { alpha };
         rt::record(&mut out, edges, body);
     }
@@ -220,7 +220,7 @@ fn sub_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         Some(edges)
     } else {
         None
@@ -266,7 +266,7 @@ fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::rsub(self_, other, alpha))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = RsubBackward { alpha };
         rt::record(&mut out, edges, body);
     }
@@ -316,7 +316,7 @@ fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::mul(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MulBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(1), self_),
@@ -341,7 +341,7 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -407,7 +407,7 @@ fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::div(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivBackward { other: Saved::input(other), result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -430,7 +430,7 @@ fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         Some((edges, s_other))
     } else {
@@ -495,7 +495,7 @@ fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivModeBackward {
             other: Saved::input(other),
             rounding_mode: rounding_mode.map(str::to_string),
@@ -521,7 +521,7 @@ fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Opti
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -606,7 +606,7 @@ fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::remainder(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = RemainderBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
@@ -633,7 +633,7 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -696,7 +696,7 @@ fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::fmod(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmodBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
@@ -723,7 +723,7 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -795,7 +795,7 @@ fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, exponent]);
     let mut out = rt::below(|| ops::pow(self_, exponent))?;
     if rec {
-        let edges = Edges::of([self_, exponent]);
+        let edges = Edges::of([Some(self_), Some(exponent)]);
         let body = PowBackward {
             exponent: Saved::input(exponent),
             result: Saved::output(&out, 0),
@@ -822,7 +822,7 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, exponent]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, exponent]);
+        let edges = Edges::of([Some(self_), Some(exponent)]);
         let s_exponent = Saved::input(exponent);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_exponent, s_self_))
@@ -890,7 +890,7 @@ fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::maximum(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MaximumBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -946,7 +946,7 @@ fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::minimum(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MinimumBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1002,7 +1002,7 @@ fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::fmax(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmaxBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1058,7 +1058,7 @@ fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::fmin(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FminBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1132,7 +1132,7 @@ fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tens
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
     let mut out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_).opt(min).opt(max);
+        let edges = Edges::of([Some(self_), min, max]);
         let body = ClampTensorBackward {
             max: SavedOpt::input(max),
             min: SavedOpt::input(min),
@@ -1168,7 +1168,7 @@ fn clamp_tensor_inplace_autograd(self_: &Tensor, min: Option<&Tensor>, max: Opti
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).opt(min).opt(max);
+        let edges = Edges::of([Some(self_), min, max]);
         let s_max = SavedOpt::input(max);
         let s_min = SavedOpt::input(min);
         let s_self_ = Saved::copy_of(self_)?;
@@ -1251,7 +1251,7 @@ fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> R
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::clamp(self_, min, max))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampBackward { max, min, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1269,7 +1269,7 @@ fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scala
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1336,7 +1336,7 @@ fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, min]);
     let mut out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
     if rec {
-        let edges = Edges::of([self_, min]);
+        let edges = Edges::of([Some(self_), Some(min)]);
         let body = ClampMinTensorBackward { min: Saved::input(min), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1358,7 +1358,7 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
     let rec = rt::recording(&[self_, min]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, min]);
+        let edges = Edges::of([Some(self_), Some(min)]);
         let s_min = Saved::input(min);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_min, s_self_))
@@ -1413,7 +1413,7 @@ fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::clamp_min(self_, min))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampMinBackward { min, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1431,7 +1431,7 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1493,7 +1493,7 @@ fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, max]);
     let mut out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
     if rec {
-        let edges = Edges::of([self_, max]);
+        let edges = Edges::of([Some(self_), Some(max)]);
         let body = ClampMaxTensorBackward { max: Saved::input(max), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1515,7 +1515,7 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
     let rec = rt::recording(&[self_, max]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, max]);
+        let edges = Edges::of([Some(self_), Some(max)]);
         let s_max = Saved::input(max);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_max, s_self_))
@@ -1570,7 +1570,7 @@ fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::clamp_max(self_, max))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampMaxBackward { max, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1588,7 +1588,7 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1657,7 +1657,7 @@ fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result
     let rec = rt::recording(&[self_, end, weight]);
     let mut out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
+        let edges = Edges::of([Some(self_), Some(end), Some(weight)]);
         let body = LerpTensorBackward {
             end: Saved::input_if(edges.wants(2), end),
             self_: Saved::input_if(edges.wants(2), self_),
@@ -1685,7 +1685,7 @@ fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -
     let rec = rt::recording(&[self_, end, weight]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
+        let edges = Edges::of([Some(self_), Some(end), Some(weight)]);
         let s_end = Saved::input_if(edges.wants(2), end);
         let s_self_ = Saved::copy_of_if(edges.wants(2), self_)?;
         let s_weight = Saved::input_if(edges.wants(0) || edges.wants(1), weight);
@@ -1739,7 +1739,7 @@ fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor>
     let rec = rt::recording(&[self_, end]);
     let mut out = rt::below(|| ops::lerp(self_, end, weight))?;
     if rec {
-        let edges = Edges::of([self_, end]);
+        let edges = Edges::of([Some(self_), Some(end)]);
         let body = LerpBackward { weight };
         rt::record(&mut out, edges, body);
     }
@@ -1761,7 +1761,7 @@ fn lerp_inplace_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result
     let rec = rt::recording(&[self_, end]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, end]);
+        let edges = Edges::of([Some(self_), Some(end)]);
         Some(edges)
     } else {
         None
@@ -1824,7 +1824,7 @@ fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let mut out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let body = AddcmulBackward {
             tensor1: Saved::input_if(edges.wants(2), tensor1),
             tensor2: Saved::input_if(edges.wants(1), tensor2),
@@ -1852,7 +1852,7 @@ fn addcmul_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1), tensor2);
         Some((edges, s_tensor1, s_tensor2))
@@ -1926,7 +1926,7 @@ fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let mut out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let body = AddcdivBackward {
             tensor1: Saved::input_if(edges.wants(2), tensor1),
             tensor2: Saved::input_if(edges.wants(1) || edges.wants(2), tensor2),
@@ -1956,7 +1956,7 @@ fn addcdiv_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1) || edges.wants(2), tensor2);
         Some((edges, s_tensor1, s_tensor2))
@@ -2027,7 +2027,7 @@ fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::where_(condition, self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = WhereBackward { condition: Saved::input(condition) };
         rt::record(&mut out, edges, body);
     }
@@ -2083,7 +2083,7 @@ fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::atan2(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = Atan2Backward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -2105,7 +2105,7 @@ fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -2174,7 +2174,7 @@ fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::hypot(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = HypotBackward {
             other: Saved::input_if(edges.wants(1), other),
             result: Saved::output(&out, 0),
@@ -2201,7 +2201,7 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_other, s_self_))
@@ -2263,7 +2263,7 @@ fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::copysign(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = CopysignBackward {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
@@ -2289,7 +2289,7 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_self_))
     } else {
@@ -2350,7 +2350,7 @@ fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::nextafter(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = NextafterBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(0), self_),
@@ -2375,7 +2375,7 @@ fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_other, s_self_))
@@ -2457,7 +2457,7 @@ fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::logaddexp(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = LogaddexpBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -2517,7 +2517,7 @@ fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::logaddexp2(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = Logaddexp2Backward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -2577,7 +2577,7 @@ fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::xlogy(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = XlogyBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -2599,7 +2599,7 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -2682,7 +2682,7 @@ fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::softplus(self_, beta, threshold))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
         rt::record(&mut out, edges, body);
     }

@@ -55,7 +55,7 @@ fn uniform_inplace_autograd(self_: &Tensor, from: f64, to: f64, generator: Optio
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -90,7 +90,7 @@ fn normal_inplace_autograd(self_: &Tensor, mean: f64, std: f64, generator: Optio
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -130,7 +130,7 @@ fn log_normal_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -165,7 +165,7 @@ fn exponential_inplace_autograd(self_: &Tensor, lambd: f64, generator: Option<&G
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -205,7 +205,7 @@ fn cauchy_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -240,7 +240,7 @@ fn geometric_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generat
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -290,7 +290,7 @@ fn bernoulli_tensor_inplace_autograd(
     let rec = rt::recording(&[self_, p]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_, p]);
+        let edges = Edges::of([Some(self_), Some(p)]);
         let s_p = Saved::input_if(edges.wants(1), p);
         Some((edges, s_p))
     } else {
@@ -326,7 +326,7 @@ fn bernoulli_float_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&G
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -361,7 +361,7 @@ fn bernoulli_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<T
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::bernoulli(self_, generator))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = BernoulliBackward;
         rt::record(&mut out, edges, body);
     }
@@ -399,7 +399,7 @@ fn random_from_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -434,7 +434,7 @@ fn random_to_inplace_autograd(self_: &Tensor, to: i64, generator: Option<&Genera
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -469,7 +469,7 @@ fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Res
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -504,7 +504,7 @@ fn normal_tensor_float_autograd(mean: &Tensor, std: f64, generator: Option<&Gene
     let rec = rt::recording(&[mean]);
     let mut out = rt::below(|| ops::normal_tensor_float(mean, std, generator))?;
     if rec {
-        let edges = Edges::of([mean]);
+        let edges = Edges::of([Some(mean)]);
         let body = NormalTensorFloatBackward;
         rt::record(&mut out, edges, body);
     }
@@ -542,7 +542,7 @@ fn normal_float_tensor_autograd(mean: f64, std: &Tensor, generator: Option<&Gene
     let rec = rt::recording(&[std]);
     let mut out = rt::below(|| ops::normal_float_tensor(mean, std, generator))?;
     if rec {
-        let edges = Edges::of([std]);
+        let edges = Edges::of([Some(std)]);
         let body = NormalFloatTensorBackward;
         rt::record(&mut out, edges, body);
     }
@@ -602,7 +602,7 @@ fn normal_tensor_tensor_autograd(
     let rec = rt::recording(&[mean, std]);
     let mut out = rt::below(|| ops::normal_tensor_tensor(mean, std, generator))?;
     if rec {
-        let edges = Edges::of([mean, std]);
+        let edges = Edges::of([Some(mean), Some(std)]);
         let body = NormalTensorTensorBackward {
             mean: Saved::input_if(edges.wants(0), mean),
             std: Saved::input_if(edges.wants(1), std),
@@ -653,7 +653,7 @@ fn poisson_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Ten
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::poisson(self_, generator))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = PoissonBackward;
         rt::record(&mut out, edges, body);
     }
@@ -683,7 +683,7 @@ fn binomial_autograd(count: &Tensor, prob: &Tensor, generator: Option<&Generator
     let rec = rt::recording(&[prob]);
     let mut out = rt::below(|| ops::binomial(count, prob, generator))?;
     if rec {
-        let edges = Edges::of([prob]);
+        let edges = Edges::of([Some(prob)]);
         let body = BinomialBackward;
         rt::record(&mut out, edges, body);
     }

@@ -88,7 +88,7 @@ fn sum_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Optio
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sum(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SumBackward {
             dim: dim.map(|v| v.to_vec()),
             keepdim,
@@ -145,7 +145,7 @@ fn nansum_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::nansum(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = NansumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -188,7 +188,7 @@ fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::prod(self_, dtype))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ProdBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -229,7 +229,7 @@ fn prod_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DTyp
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::prod_dim(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body =
             ProdDimBackward { dim, keepdim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
@@ -271,7 +271,7 @@ fn mean_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Opti
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MeanBackward {
             dim: dim.map(|v| v.to_vec()),
             keepdim,
@@ -330,7 +330,7 @@ fn var_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::var(self_, dim, correction, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body =
             VarBackward { correction, dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
@@ -385,7 +385,7 @@ fn std_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::std(self_, dim, correction, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = StdBackward {
             correction,
             dim: dim.map(|v| v.to_vec()),
@@ -434,7 +434,7 @@ fn max_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::max(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MaxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -474,7 +474,7 @@ fn max_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, 
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::max_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MaxDimBackward {
             dim,
             keepdim,
@@ -532,7 +532,7 @@ fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::amax(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AmaxBackward {
             dim: dim.to_vec(),
             keepdim,
@@ -578,7 +578,7 @@ fn min_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::min(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MinBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -618,7 +618,7 @@ fn min_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, 
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::min_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MinDimBackward {
             dim,
             keepdim,
@@ -676,7 +676,7 @@ fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::amin(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AminBackward {
             dim: dim.to_vec(),
             keepdim,
@@ -728,7 +728,7 @@ fn aminmax_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
     let rec = rt::recording(&[self_]);
     let (out0, out1) = rt::below(|| ops::aminmax(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AminmaxBackward {
             dim,
             keepdim,
@@ -804,7 +804,7 @@ fn median_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tenso
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::median_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MedianDimBackward {
             dim,
             keepdim,
@@ -861,7 +861,7 @@ fn nanmedian_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Te
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::nanmedian_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = NanmedianDimBackward {
             dim,
             keepdim,
@@ -918,7 +918,7 @@ fn mode_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Ten
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::mode(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ModeBackward {
             dim,
             keepdim,
@@ -975,7 +975,7 @@ fn kthvalue_autograd(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::kthvalue(self_, k, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = KthvalueBackward {
             dim,
             keepdim,
@@ -1042,7 +1042,7 @@ fn linalg_vector_norm_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LinalgVectorNormBackward {
             dim: dim.map(|v| v.to_vec()),
             keepdim,
@@ -1096,7 +1096,7 @@ fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logsumexp(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LogsumexpBackward {
             dim: dim.to_vec(),
             keepdim,

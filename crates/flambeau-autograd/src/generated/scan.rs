@@ -48,7 +48,7 @@ fn cumsum_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cumsum(self_, dim, dtype))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CumsumBackward { dim };
         rt::record(&mut out, edges, body);
     }
@@ -66,7 +66,7 @@ fn cumsum_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Re
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -115,7 +115,7 @@ fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cumprod(self_, dim, dtype))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CumprodBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -129,7 +129,7 @@ fn cumprod_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> R
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -174,7 +174,7 @@ fn cummax_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::cummax(self_, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CummaxBackward {
             dim,
             result1: Saved::input(&out1),
@@ -222,7 +222,7 @@ fn cummin_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::cummin(self_, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CumminBackward {
             dim,
             result1: Saved::input(&out1),
@@ -271,7 +271,7 @@ fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logcumsumexp(self_, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LogcumsumexpBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }

@@ -51,7 +51,7 @@ fn softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Resul
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::softmax_data(self_, dim, half_to_float))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SoftmaxDataBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
         rt::record(&mut out, edges, body);
     }
@@ -113,7 +113,7 @@ fn softmax_backward_data_autograd(
     let rec = rt::recording(&[grad_output, output]);
     let mut out = rt::below(|| ops::softmax_backward_data(grad_output, output, dim, input_dtype))?;
     if rec {
-        let edges = Edges::of([grad_output, output]);
+        let edges = Edges::of([Some(grad_output), Some(output)]);
         let body = SoftmaxBackwardDataBackward {
             dim,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -162,7 +162,7 @@ fn log_softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> R
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log_softmax_data(self_, dim, half_to_float))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LogSoftmaxDataBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
         rt::record(&mut out, edges, body);
     }
@@ -227,7 +227,7 @@ fn log_softmax_backward_data_autograd(
     let rec = rt::recording(&[grad_output, output]);
     let mut out = rt::below(|| ops::log_softmax_backward_data(grad_output, output, dim, input_dtype))?;
     if rec {
-        let edges = Edges::of([grad_output, output]);
+        let edges = Edges::of([Some(grad_output), Some(output)]);
         let body = LogSoftmaxBackwardDataBackward {
             dim,
             grad_output: Saved::input_if(edges.wants(1), grad_output),

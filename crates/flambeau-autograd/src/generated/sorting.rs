@@ -57,7 +57,7 @@ fn sort_stable_autograd(
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::sort_stable(self_, stable, dim, descending))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SortStableBackward {
             dim,
             result1: Saved::input(&out1),
@@ -112,7 +112,7 @@ fn topk_autograd(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) 
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::topk(self_, k, dim, largest, sorted))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = TopkBackward {
             dim,
             result1: Saved::input(&out1),

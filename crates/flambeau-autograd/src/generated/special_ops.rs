@@ -133,7 +133,7 @@ fn erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::erf(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ErfBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -153,7 +153,7 @@ fn erf_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -206,7 +206,7 @@ fn erfc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::erfc(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ErfcBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -226,7 +226,7 @@ fn erfc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -277,7 +277,7 @@ fn erfinv_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::erfinv(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ErfinvBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -298,7 +298,7 @@ fn erfinv_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -345,7 +345,7 @@ fn lgamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::lgamma(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LgammaBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -363,7 +363,7 @@ fn lgamma_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -411,7 +411,7 @@ fn digamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::digamma(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = DigammaBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -429,7 +429,7 @@ fn digamma_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -479,7 +479,7 @@ fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::polygamma(n, self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = PolygammaBackward { n, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -517,7 +517,7 @@ fn i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::i0(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = I0Backward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -535,7 +535,7 @@ fn i0_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -586,7 +586,7 @@ fn special_i0e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_i0e(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialI0eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -630,7 +630,7 @@ fn special_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_i1(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -672,7 +672,7 @@ fn special_i1e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_i1e(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialI1eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -713,7 +713,7 @@ fn logit_autograd(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logit(self_, eps))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LogitBackward { eps, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -731,7 +731,7 @@ fn logit_inplace_autograd(self_: &Tensor, eps: Option<f64>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -779,7 +779,7 @@ fn special_entr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_entr(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialEntrBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -823,7 +823,7 @@ fn special_erfcx_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_erfcx(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialErfcxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -868,7 +868,7 @@ fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_ndtr(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialNdtrBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -909,7 +909,7 @@ fn special_ndtri_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_ndtri(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialNdtriBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -950,7 +950,7 @@ fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_log_ndtr(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialLogNdtrBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1002,7 +1002,7 @@ fn special_xlog1py_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::special_xlog1py(self_, other))?;
     if rec {
-        let edges = Edges::of([self_, other]);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = SpecialXlog1pyBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1048,7 +1048,7 @@ fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[other]);
     let mut out = rt::below(|| ops::special_zeta(self_, other))?;
     if rec {
-        let edges = Edges::of([other]);
+        let edges = Edges::of([Some(other)]);
         let body = SpecialZetaBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1092,7 +1092,7 @@ fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[other]);
     let mut out = rt::below(|| ops::igamma(self_, other))?;
     if rec {
-        let edges = Edges::of([other]);
+        let edges = Edges::of([Some(other)]);
         let body = IgammaBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1111,7 +1111,7 @@ fn igamma_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([other]);
+        let edges = Edges::of([Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -1164,7 +1164,7 @@ fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[other]);
     let mut out = rt::below(|| ops::igammac(self_, other))?;
     if rec {
-        let edges = Edges::of([other]);
+        let edges = Edges::of([Some(other)]);
         let body = IgammacBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1183,7 +1183,7 @@ fn igammac_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([other]);
+        let edges = Edges::of([Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -1232,7 +1232,7 @@ fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_bessel_j0(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselJ0Backward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1275,7 +1275,7 @@ fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_bessel_j1(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselJ1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1316,7 +1316,7 @@ fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_bessel_y0(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselY0Backward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1359,7 +1359,7 @@ fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_bessel_y1(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselY1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1400,7 +1400,7 @@ fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_modified_bessel_i0(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialModifiedBesselI0Backward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1443,7 +1443,7 @@ fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_modified_bessel_i1(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body =
             SpecialModifiedBesselI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
@@ -1485,7 +1485,7 @@ fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_modified_bessel_k0(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialModifiedBesselK0Backward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1531,7 +1531,7 @@ fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_modified_bessel_k1(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body =
             SpecialModifiedBesselK1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);

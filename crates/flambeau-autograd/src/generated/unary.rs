@@ -162,7 +162,7 @@ fn abs_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::abs(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AbsBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -180,7 +180,7 @@ fn abs_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -231,7 +231,7 @@ fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sgn(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SgnBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -250,7 +250,7 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -293,7 +293,7 @@ fn sign_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sign(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SignBackward;
         rt::record(&mut out, edges, body);
     }
@@ -311,7 +311,7 @@ fn sign_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -353,7 +353,7 @@ fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::neg(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = NegBackward;
         rt::record(&mut out, edges, body);
     }
@@ -371,7 +371,7 @@ fn neg_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -415,7 +415,7 @@ fn reciprocal_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::reciprocal(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ReciprocalBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -434,7 +434,7 @@ fn reciprocal_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -479,7 +479,7 @@ fn sqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sqrt(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SqrtBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -498,7 +498,7 @@ fn sqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -543,7 +543,7 @@ fn rsqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::rsqrt(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = RsqrtBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -564,7 +564,7 @@ fn rsqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -611,7 +611,7 @@ fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::square(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SquareBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -631,7 +631,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -681,7 +681,7 @@ fn exp_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::exp(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ExpBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -700,7 +700,7 @@ fn exp_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -745,7 +745,7 @@ fn exp2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::exp2(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Exp2Backward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -766,7 +766,7 @@ fn exp2_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -813,7 +813,7 @@ fn expm1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::expm1(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Expm1Backward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -832,7 +832,7 @@ fn expm1_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -877,7 +877,7 @@ fn log_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LogBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -895,7 +895,7 @@ fn log_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -943,7 +943,7 @@ fn log2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log2(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Log2Backward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -963,7 +963,7 @@ fn log2_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1013,7 +1013,7 @@ fn log10_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log10(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Log10Backward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1033,7 +1033,7 @@ fn log10_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1083,7 +1083,7 @@ fn log1p_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log1p(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Log1pBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1101,7 +1101,7 @@ fn log1p_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1149,7 +1149,7 @@ fn sin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sin(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SinBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1167,7 +1167,7 @@ fn sin_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1215,7 +1215,7 @@ fn cos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cos(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CosBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1233,7 +1233,7 @@ fn cos_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1281,7 +1281,7 @@ fn tan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::tan(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = TanBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -1302,7 +1302,7 @@ fn tan_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -1349,7 +1349,7 @@ fn asin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::asin(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AsinBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1369,7 +1369,7 @@ fn asin_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1419,7 +1419,7 @@ fn acos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::acos(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AcosBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1439,7 +1439,7 @@ fn acos_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1489,7 +1489,7 @@ fn atan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::atan(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AtanBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1509,7 +1509,7 @@ fn atan_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1559,7 +1559,7 @@ fn sinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sinh(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SinhBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1577,7 +1577,7 @@ fn sinh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1625,7 +1625,7 @@ fn cosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cosh(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CoshBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1643,7 +1643,7 @@ fn cosh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1691,7 +1691,7 @@ fn tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::tanh(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = TanhBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -1712,7 +1712,7 @@ fn tanh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -1759,7 +1759,7 @@ fn asinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::asinh(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AsinhBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1779,7 +1779,7 @@ fn asinh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1829,7 +1829,7 @@ fn acosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::acosh(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AcoshBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1847,7 +1847,7 @@ fn acosh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1895,7 +1895,7 @@ fn atanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::atanh(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AtanhBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1915,7 +1915,7 @@ fn atanh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1959,7 +1959,7 @@ fn floor_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::floor(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = FloorBackward;
         rt::record(&mut out, edges, body);
     }
@@ -1977,7 +1977,7 @@ fn floor_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2015,7 +2015,7 @@ fn ceil_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::ceil(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CeilBackward;
         rt::record(&mut out, edges, body);
     }
@@ -2033,7 +2033,7 @@ fn ceil_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2071,7 +2071,7 @@ fn trunc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::trunc(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = TruncBackward;
         rt::record(&mut out, edges, body);
     }
@@ -2089,7 +2089,7 @@ fn trunc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2127,7 +2127,7 @@ fn round_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::round(self_, decimals))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = RoundBackward;
         rt::record(&mut out, edges, body);
     }
@@ -2145,7 +2145,7 @@ fn round_inplace_autograd(self_: &Tensor, decimals: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2183,7 +2183,7 @@ fn frac_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::frac(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = FracBackward;
         rt::record(&mut out, edges, body);
     }
@@ -2201,7 +2201,7 @@ fn frac_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2239,7 +2239,7 @@ fn deg2rad_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::deg2rad(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Deg2radBackward;
         rt::record(&mut out, edges, body);
     }
@@ -2259,7 +2259,7 @@ fn deg2rad_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2299,7 +2299,7 @@ fn rad2deg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::rad2deg(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Rad2degBackward;
         rt::record(&mut out, edges, body);
     }
@@ -2319,7 +2319,7 @@ fn rad2deg_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2365,7 +2365,7 @@ fn sigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sigmoid(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SigmoidBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -2386,7 +2386,7 @@ fn sigmoid_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2433,7 +2433,7 @@ fn relu_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::relu(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ReluBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -2452,7 +2452,7 @@ fn relu_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2498,7 +2498,7 @@ fn nan_to_num_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::nan_to_num(self_, nan, posinf, neginf))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = NanToNumBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -2521,7 +2521,7 @@ fn nan_to_num_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -2575,7 +2575,7 @@ fn angle_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::angle(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AngleBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -2607,7 +2607,7 @@ fn conj_physical_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::conj_physical(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ConjPhysicalBackward;
         rt::record(&mut out, edges, body);
     }
@@ -2625,7 +2625,7 @@ fn conj_physical_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2664,7 +2664,7 @@ fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[real, imag]);
     let mut out = rt::below(|| ops::complex(real, imag))?;
     if rec {
-        let edges = Edges::of([real, imag]);
+        let edges = Edges::of([Some(real), Some(imag)]);
         let body = ComplexBackward;
         rt::record(&mut out, edges, body);
     }
@@ -2716,7 +2716,7 @@ fn polar_autograd(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[abs, angle]);
     let mut out = rt::below(|| ops::polar(abs, angle))?;
     if rec {
-        let edges = Edges::of([abs, angle]);
+        let edges = Edges::of([Some(abs), Some(angle)]);
         let body = PolarBackward { result: Saved::output(&out, 0) };
         rt::record(&mut out, edges, body);
     }
@@ -2759,7 +2759,7 @@ fn sinc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sinc(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SincBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -2777,7 +2777,7 @@ fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {

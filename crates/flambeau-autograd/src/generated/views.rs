@@ -57,7 +57,7 @@ fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::view(self_, size))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ViewBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -101,7 +101,7 @@ fn as_strided_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::as_strided(self_, size, stride, storage_offset))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AsStridedBackward {
             self_geometry: Geometry::of(self_),
             size: size.to_vec(),
@@ -141,7 +141,7 @@ fn transpose_autograd(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::transpose(self_, dim0, dim1))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = TransposeBackward { dim0, dim1 };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -174,7 +174,7 @@ fn permute_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::permute(self_, dims))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = PermuteBackward { dims: dims.to_vec() };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -207,7 +207,7 @@ fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tenso
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::expand(self_, size, implicit))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ExpandBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -240,7 +240,7 @@ fn unsqueeze_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::unsqueeze(self_, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = UnsqueezeBackward { dim };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -273,7 +273,7 @@ fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::squeeze(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SqueezeBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -306,7 +306,7 @@ fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::squeeze_dim(self_, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SqueezeDimBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -339,7 +339,7 @@ fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::squeeze_dims(self_, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SqueezeDimsBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -376,7 +376,7 @@ fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::select(self_, dim, index))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SelectBackward { dim, index, self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -423,7 +423,7 @@ fn slice_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::slice(self_, dim, start, end, step))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SliceBackward { dim, end, self_sizes: SizeVec::from_slice(self_.sizes()), start, step };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -462,7 +462,7 @@ fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Resul
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::diagonal(self_, offset, dim1, dim2))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = DiagonalBackward { dim1, dim2, offset, self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -501,7 +501,7 @@ fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Resu
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::unfold(self_, dimension, size, step))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = UnfoldBackward { dimension, self_sizes: SizeVec::from_slice(self_.sizes()), size, step };
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -537,7 +537,7 @@ fn unbind_autograd(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::unbind(self_, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body =
             UnbindBackward { dim, self_dtype: self_.dtype(), self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record_views(self_, &out, edges, body);
@@ -578,7 +578,7 @@ fn split_autograd(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tenso
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::split(self_, split_size, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SplitBackward {
             dim,
             self_dtype: self_.dtype(),
@@ -623,7 +623,7 @@ fn split_with_sizes_autograd(self_: &Tensor, split_sizes: &[i64], dim: i64) -> R
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::split_with_sizes(self_, split_sizes, dim))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SplitWithSizesBackward {
             dim,
             self_dtype: self_.dtype(),
@@ -660,7 +660,7 @@ fn alias_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::alias(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AliasBackward;
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -690,7 +690,7 @@ fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::view_as_real(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ViewAsRealBackward;
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -720,7 +720,7 @@ fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::view_as_complex(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ViewAsComplexBackward;
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -750,7 +750,7 @@ fn conj_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::conj_view(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ConjViewBackward;
         rt::record_view(self_, &mut out, edges, body);
     } else {
@@ -780,7 +780,7 @@ fn neg_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::neg_view(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = NegViewBackward;
         rt::record_view(self_, &mut out, edges, body);
     } else {

@@ -92,7 +92,7 @@ fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Ten
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::leaky_relu_raw(self_, negative_slope))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LeakyReluRawBackward { negative_slope, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -112,7 +112,7 @@ fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Re
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -168,7 +168,7 @@ fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: S
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::elu_raw(self_, alpha, scale, input_scale))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = EluRawBackward { alpha, input_scale, scale, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -188,7 +188,7 @@ fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -244,7 +244,7 @@ fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::gelu_erf(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = GeluErfBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -282,7 +282,7 @@ fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::gelu_tanh(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = GeluTanhBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -320,7 +320,7 @@ fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::silu_raw(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SiluRawBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -338,7 +338,7 @@ fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -386,7 +386,7 @@ fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::mish_raw(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MishRawBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -404,7 +404,7 @@ fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -456,7 +456,7 @@ fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Re
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardtanh_raw(self_, min_val, max_val))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = HardtanhRawBackward { max_val, min_val, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -476,7 +476,7 @@ fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scala
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -531,7 +531,7 @@ fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardsigmoid_raw(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = HardsigmoidRawBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -549,7 +549,7 @@ fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -597,7 +597,7 @@ fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardswish_raw(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = HardswishRawBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -615,7 +615,7 @@ fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -665,7 +665,7 @@ fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardshrink(self_, lambd))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = HardshrinkBackward { lambd, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -707,7 +707,7 @@ fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::softshrink(self_, lambd))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SoftshrinkBackward { lambd, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -749,7 +749,7 @@ fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> R
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::threshold_raw(self_, threshold, value))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ThresholdRawBackward { self_: Saved::input(self_), threshold };
         rt::record(&mut out, edges, body);
     }
@@ -769,7 +769,7 @@ fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scal
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -824,7 +824,7 @@ fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logsigmoid(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = LogsigmoidBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -873,7 +873,7 @@ fn leaky_relu_backward_autograd(
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::leaky_relu_backward(grad_output, self_, negative_slope))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body =
             LeakyReluBackwardBackward { negative_slope, self_: Saved::input_if(edges.wants(0), self_) };
         rt::record(&mut out, edges, body);
@@ -937,7 +937,7 @@ fn elu_backward_autograd(
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::elu_backward(grad_output, self_, alpha, scale, input_scale))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = EluBackwardBackward {
             alpha,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -998,7 +998,7 @@ fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Te
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::gelu_erf_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = GeluErfBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
@@ -1052,7 +1052,7 @@ fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<T
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::gelu_tanh_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = GeluTanhBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
@@ -1106,7 +1106,7 @@ fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::silu_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = SiluBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
@@ -1160,7 +1160,7 @@ fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::mish_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = MishBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
@@ -1215,7 +1215,7 @@ fn hardtanh_backward_autograd(
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::hardtanh_backward(grad_output, self_, min_val, max_val))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body =
             HardtanhBackwardBackward { max_val, min_val, self_: Saved::input_if(edges.wants(0), self_) };
         rt::record(&mut out, edges, body);
@@ -1259,7 +1259,7 @@ fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::hardsigmoid_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = HardsigmoidBackwardBackward { self_: Saved::input_if(edges.wants(0), self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1310,7 +1310,7 @@ fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<T
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::hardswish_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = HardswishBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
@@ -1358,7 +1358,7 @@ fn shrink_backward_autograd(grad_output: &Tensor, self_: &Tensor, lambd: Scalar)
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::shrink_backward(grad_output, self_, lambd))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = ShrinkBackwardBackward { lambd, self_: Saved::input_if(edges.wants(0), self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1403,7 +1403,7 @@ fn threshold_backward_autograd(grad_output: &Tensor, self_: &Tensor, threshold: 
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = ThresholdBackwardBackward { self_: Saved::input_if(edges.wants(0), self_), threshold };
         rt::record(&mut out, edges, body);
     }
@@ -1454,7 +1454,7 @@ fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::log_sigmoid_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::of([grad_output, self_]);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = LogSigmoidBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
@@ -1497,7 +1497,7 @@ fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::celu_raw(self_, alpha))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = CeluRawBackward { alpha, self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1515,7 +1515,7 @@ fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1559,7 +1559,7 @@ fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::selu_raw(self_))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = SeluRawBackward { self_: Saved::input(self_) };
         rt::record(&mut out, edges, body);
     }
@@ -1577,7 +1577,7 @@ fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1621,7 +1621,7 @@ fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
     let rec = rt::recording(&[input]);
     let before = if rec {
         rt::check_inplace(input)?;
-        let edges = Edges::of([input]);
+        let edges = Edges::of([Some(input)]);
         Some(edges)
     } else {
         None

@@ -81,7 +81,7 @@ fn convolution_autograd(
         ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     })?;
     if rec {
-        let edges = Edges::new().tensor(input).tensor(weight).opt(bias);
+        let edges = Edges::of([Some(input), Some(weight), bias]);
         let body = ConvolutionBackward {
             dilation: dilation.to_vec(),
             groups,
@@ -183,7 +183,7 @@ fn convolution_input_grad_autograd(
         ops::convolution_input_grad(grad_output, weight, input_sizes, stride, padding, dilation, groups)
     })?;
     if rec {
-        let edges = Edges::of([grad_output, weight]);
+        let edges = Edges::of([Some(grad_output), Some(weight)]);
         let body = ConvolutionInputGradBackward {
             dilation: dilation.to_vec(),
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -253,7 +253,7 @@ fn convolution_weight_grad_autograd(
         ops::convolution_weight_grad(grad_output, input, weight_sizes, stride, padding, dilation, groups)
     })?;
     if rec {
-        let edges = Edges::of([grad_output, input]);
+        let edges = Edges::of([Some(grad_output), Some(input)]);
         let body = ConvolutionWeightGradBackward {
             dilation: dilation.to_vec(),
             grad_output: Saved::input_if(edges.wants(1), grad_output),

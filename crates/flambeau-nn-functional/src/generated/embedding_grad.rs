@@ -65,7 +65,7 @@ fn embedding_lookup_autograd(
     let mut out =
         rt::below(|| ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse))?;
     if rec {
-        let edges = Edges::of([weight]);
+        let edges = Edges::of([Some(weight)]);
         let body = EmbeddingLookupBackward {
             indices: Saved::input(indices),
             padding_idx,
@@ -120,7 +120,7 @@ fn embedding_dense_backward_autograd(
         ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
     })?;
     if rec {
-        let edges = Edges::of([grad_output]);
+        let edges = Edges::of([Some(grad_output)]);
         let body = EmbeddingDenseBackwardBackward {
             indices: Saved::input(indices),
             padding_idx,

@@ -55,7 +55,7 @@ fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
     let mut out = rt::below(|| ops::linear(input, weight, bias))?;
     if rec {
-        let edges = Edges::new().tensor(input).tensor(weight).opt(bias);
+        let edges = Edges::of([Some(input), Some(weight), bias]);
         let body = LinearBackward {
             input: Saved::input_if(edges.wants(1), input),
             weight: Saved::input_if(edges.wants(0), weight),

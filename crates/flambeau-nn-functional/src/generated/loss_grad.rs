@@ -73,7 +73,7 @@ fn fused_nll_loss_autograd(
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::fused_nll_loss(self_, target, weight, reduction, ignore_index))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = FusedNllLossBackward {
             ignore_index,
             reduction,
@@ -141,7 +141,7 @@ fn fused_nll_loss_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::of([grad_output]);
+        let edges = Edges::of([Some(grad_output)]);
         let body = FusedNllLossBackwardBackward {
             ignore_index,
             reduction,
@@ -218,7 +218,7 @@ fn fused_cross_entropy_autograd(
         ops::fused_cross_entropy(self_, target, weight, reduction, ignore_index, label_smoothing)
     })?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = FusedCrossEntropyBackward {
             ignore_index,
             label_smoothing,

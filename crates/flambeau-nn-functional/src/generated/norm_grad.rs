@@ -104,7 +104,7 @@ fn native_batch_norm_autograd(
         ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     })?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeBatchNormBackward {
             bias: SavedOpt::input(bias),
             eps,
@@ -183,7 +183,7 @@ fn native_layer_norm_autograd(
     let (mut out0, out1, out2) =
         rt::below(|| ops::native_layer_norm(input, normalized_shape, weight, bias, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeLayerNormBackward {
             bias: SavedOpt::input(bias),
             eps,
@@ -251,7 +251,7 @@ fn fused_rms_norm_autograd(
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight]);
     let (mut out0, out1) = rt::below(|| ops::fused_rms_norm(input, normalized_shape, weight, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight);
+        let edges = Edges::of([Some(input), weight]);
         let body = FusedRmsNormBackward {
             eps,
             input: Saved::input(input),
@@ -334,7 +334,7 @@ fn native_group_norm_autograd(
     let (mut out0, out1, out2) =
         rt::below(|| ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeGroupNormBackward {
             bias: SavedOpt::input(bias),
             c,

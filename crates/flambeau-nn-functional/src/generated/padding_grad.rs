@@ -39,7 +39,7 @@ fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Resul
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::constant_pad_nd(self_, pad, value))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ConstantPadNdBackward { pad: pad.to_vec() };
         rt::record(&mut out, edges, body);
     }
@@ -75,7 +75,7 @@ fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor>
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body =
             PadGatherBackward { mode, pad: pad.to_vec(), self_sizes: SizeVec::from_slice(self_.sizes()) };
         rt::record(&mut out, edges, body);
@@ -109,7 +109,7 @@ fn pad_scatter_autograd(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: 
     let rec = rt::recording(&[grad_output]);
     let mut out = rt::below(|| ops::pad_scatter(grad_output, sizes, pad, mode))?;
     if rec {
-        let edges = Edges::of([grad_output]);
+        let edges = Edges::of([Some(grad_output)]);
         let body = PadScatterBackward { mode, pad: pad.to_vec() };
         rt::record(&mut out, edges, body);
     }

@@ -60,7 +60,7 @@ fn max_pool_autograd(
     let (mut out0, out1) =
         rt::below(|| ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = MaxPoolBackward {
             kernel_size: kernel_size.to_vec(),
             result1: Saved::input(&out1),
@@ -98,7 +98,7 @@ fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Te
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::adaptive_max_pool(self_, output_size))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AdaptiveMaxPoolBackward {
             output_size: output_size.to_vec(),
             result1: Saved::input(&out1),
@@ -135,7 +135,7 @@ fn plane_scatter_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spati
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::plane_scatter(self_, indices, sizes, spatial))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = PlaneScatterBackward { indices: Saved::input(indices), spatial };
         rt::record(&mut out, edges, body);
     }
@@ -173,7 +173,7 @@ fn plane_unpool_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatia
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::plane_unpool(self_, indices, sizes, spatial))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = PlaneUnpoolBackward { indices: Saved::input(indices), spatial };
         rt::record(&mut out, edges, body);
     }
@@ -213,7 +213,7 @@ fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resu
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::plane_gather(self_, indices, spatial))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = PlaneGatherBackward {
             indices: Saved::input(indices),
             self_sizes: SizeVec::from_slice(self_.sizes()),
@@ -280,7 +280,7 @@ fn avg_pool_autograd(
         ops::avg_pool(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     })?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AvgPoolBackward {
             ceil_mode,
             count_include_pad,
@@ -366,7 +366,7 @@ fn avg_pool_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::of([grad_output]);
+        let edges = Edges::of([Some(grad_output)]);
         let body = AvgPoolBackwardBackward {
             ceil_mode,
             count_include_pad,
@@ -416,7 +416,7 @@ fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Ten
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::adaptive_avg_pool(self_, output_size))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = AdaptiveAvgPoolBackward {
             output_size: output_size.to_vec(),
             self_sizes: SizeVec::from_slice(self_.sizes()),
@@ -459,7 +459,7 @@ fn adaptive_avg_pool_backward_autograd(
     let rec = rt::recording(&[grad_output]);
     let mut out = rt::below(|| ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial))?;
     if rec {
-        let edges = Edges::of([grad_output]);
+        let edges = Edges::of([Some(grad_output)]);
         let body = AdaptiveAvgPoolBackwardBackward {
             grad_output_sizes: SizeVec::from_slice(grad_output.sizes()),
             spatial,

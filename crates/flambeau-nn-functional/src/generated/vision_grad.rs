@@ -66,7 +66,7 @@ fn resample_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::resample(self_, dim, size, mode, align_corners, antialias, scale))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = ResampleBackward {
             align_corners,
             antialias,
@@ -131,7 +131,7 @@ fn resample_backward_autograd(
     let mut out =
         rt::below(|| ops::resample_backward(grad_output, dim, size, mode, align_corners, antialias, scale))?;
     if rec {
-        let edges = Edges::of([grad_output]);
+        let edges = Edges::of([Some(grad_output)]);
         let body = ResampleBackwardBackward {
             align_corners,
             antialias,
@@ -183,7 +183,7 @@ fn im2col_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::im2col(self_, kernel_size, dilation, padding, stride))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Im2colBackward {
             dilation: dilation.to_vec(),
             kernel_size: kernel_size.to_vec(),
@@ -233,7 +233,7 @@ fn col2im_autograd(
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::col2im(self_, output_size, kernel_size, dilation, padding, stride))?;
     if rec {
-        let edges = Edges::of([self_]);
+        let edges = Edges::of([Some(self_)]);
         let body = Col2imBackward {
             dilation: dilation.to_vec(),
             kernel_size: kernel_size.to_vec(),
