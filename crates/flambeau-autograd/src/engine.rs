@@ -8,6 +8,7 @@ use crate::grad_mode;
 use crate::hooks;
 use crate::state;
 use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::iter;
 use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
@@ -75,6 +76,14 @@ thread_local! {
     static SPARE: Cell<Vec<Pending>> = const { Cell::new(Vec::new()) };
     // which of the first 64 inputs of the node at work want a gradient in this run
     static WANTED: Cell<u64> = const { Cell::new(!0) };
+    // whether the run at work frees what the nodes saved
+    static FREES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether what the node at work saved is freed after it.
+#[inline]
+pub(crate) fn frees_graph() -> bool {
+    FREES.get()
 }
 
 /// Whether this run wants the gradient of input `i` of the node at work.
@@ -83,15 +92,18 @@ pub(crate) fn wanted(i: usize) -> bool {
     i >= 64 || WANTED.get() >> i & 1 == 1
 }
 
-struct WantedGuard(u64);
-impl WantedGuard {
-    fn set(mask: u64) -> Self {
-        WantedGuard(WANTED.replace(mask))
+struct WorkGuard(u64, bool);
+impl WorkGuard {
+    #[inline]
+    fn new(wanted: u64, frees: bool) -> Self {
+        WorkGuard(WANTED.replace(wanted), FREES.replace(frees))
     }
 }
-impl Drop for WantedGuard {
+impl Drop for WorkGuard {
+    #[inline]
     fn drop(&mut self) {
         WANTED.set(self.0);
+        FREES.set(self.1);
     }
 }
 
@@ -235,7 +247,7 @@ fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>
     let outputs: Option<SmallVec<[Option<Tensor>; 1]>> =
         extra.is_some_and(|x| x.has_post()).then(|| grads.clone());
     let applied = {
-        let _wanted = WantedGuard::set(mask);
+        let _work = WorkGuard::new(mask, !mode.keep_graph);
         node.apply(&node, &mut grads)
     };
     let mut ins = applied.map_err(|e| located(e, &*node))?;
@@ -272,11 +284,18 @@ fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>
 
 /// Adds to the gradient that waits at an edge; `h` is the header of its node.
 #[inline]
-fn send(queue: &mut Queue, e: &Edge, h: &NodeHeader, g: Tensor, mode: Mode) -> Result<()> {
+fn send(queue: &mut Queue, e: &Edge, h: &NodeHeader, mut g: Tensor, mode: Mode) -> Result<()> {
     let slot = &mut queue.slot(e.node(), h).grads[e.nr as usize];
-    if slot.is_none() {
-        *slot = Some(g);
-        return Ok(());
+    match slot {
+        None => {
+            *slot = Some(g);
+            return Ok(());
+        }
+        Some(sum) => {
+            if !mode.create_graph && iter::add_unshared(sum, &mut g) {
+                return Ok(());
+            }
+        }
     }
     *slot = Some(match slot.take() {
         None => g,

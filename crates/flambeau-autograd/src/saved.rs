@@ -1,6 +1,7 @@
 //! Saved variables: what a node keeps of the forward call for its formulas, with version checks.
 
 use crate::anomaly;
+use crate::engine;
 use crate::formula;
 use crate::grad_mode::{self, ANOMALY, ModeGuard, SAVED_HOOKS, is_grad_enabled};
 use crate::runtime::Cx;
@@ -131,6 +132,25 @@ impl Saved {
                 cx.this.name()
             ))),
         }
+    }
+    /// As [`Saved::unpack`] for what one formula alone uses: where the run frees the graph, the tensor is handed over.
+    ///
+    /// # Errors
+    /// As [`Saved::unpack`].
+    #[inline]
+    pub fn unpack_last(&self, cx: &Cx<'_>, name: &str) -> Result<Tensor> {
+        if engine::frees_graph() {
+            let taken = self.0.with(|p| match p {
+                Packed::Input { tensor, version } if tensor.version() == *version => {
+                    Some(std::mem::replace(p, Packed::Released))
+                }
+                _ => None,
+            });
+            if let Some(Packed::Input { tensor, .. }) = taken {
+                return Ok(tensor);
+            }
+        }
+        self.unpack(cx, name)
     }
     /// Frees the tensor.
     #[inline]

@@ -6,7 +6,7 @@ use crate::hooks::{self, HookList, PostAccumulateHook};
 use crate::inplace;
 use flambeau_core::dispatch::Key;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, TensorHook};
+use flambeau_core::graph::{Edge, Node, Slot, TensorHook};
 use flambeau_core::{Error, Result, Tensor};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -55,13 +55,14 @@ fn is_special(t: &Tensor) -> bool {
 #[derive(Default)]
 pub(crate) struct State {
     inner: Mutex<Inner>,
+    /// Apart from `inner`, since every recorded call on a leaf asks for it.
+    accumulate: Slot<Option<Weak<AccumulateGrad>>>,
 }
 #[derive(Default)]
 pub(crate) struct Inner {
     pub grad: Option<Tensor>,
     /// Set by `retain_grad`: then it has the place of `grad`.
     pub retained: Option<Arc<GradSlot>>,
-    pub accumulate: Option<Weak<AccumulateGrad>>,
     pub history: History,
     pub creation: Creation,
     /// With the level it belongs to.
@@ -185,12 +186,18 @@ pub fn grad_edge(t: &Tensor) -> Option<Edge> {
 /// The node that adds to a leaf's gradient. The node holds the leaf, so the leaf holds the node weakly: it lives as long
 /// as some graph uses it.
 pub(crate) fn accumulate_node(t: &Tensor, s: &State) -> Arc<dyn Node> {
-    let mut inner = s.lock();
-    if let Some(n) = inner.accumulate.as_ref().and_then(Weak::upgrade) {
+    if let Some(n) = s.accumulate.with(|w| w.as_ref().and_then(Weak::upgrade)) {
         return n;
     }
-    let n = Arc::new(AccumulateGrad::new(t.clone()));
-    inner.accumulate = Some(Arc::downgrade(&n));
+    let new = Arc::new(AccumulateGrad::new(t.clone()));
+    let (n, _unused) = s.accumulate.with(|w| match w.as_ref().and_then(Weak::upgrade) {
+        // another thread was faster
+        Some(n) => (n, Some(new)),
+        None => {
+            *w = Some(Arc::downgrade(&new));
+            (new, None)
+        }
+    });
     n
 }
 

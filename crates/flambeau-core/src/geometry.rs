@@ -16,18 +16,29 @@ pub fn map_sizes<T: Copy>(s: &[T], f: impl Fn(T) -> i64) -> SizeVec {
     if s.len() > INLINE {
         return s.iter().map(|v| f(*v)).collect();
     }
+    short_sizes(s, f)
+}
+#[inline(always)]
+fn short_sizes<T: Copy>(s: &[T], f: impl Fn(T) -> i64) -> SizeVec {
     let mut buf = [0; INLINE];
     for i in 0..INLINE {
         if i < s.len() {
             buf[i] = f(s[i]);
         }
     }
-    SizeVec::from_buf_and_len(buf, s.len())
+    SizeVec::from_buf_and_len(buf, s.len().min(INLINE))
 }
 /// A copy of a list.
 #[inline]
 pub fn size_vec(s: &[i64]) -> SizeVec {
-    map_sizes(s, |v| v)
+    if s.len() > INLINE { long_sizes(s) } else { short_sizes(s, |v| v) }
+}
+/// Never unwinds, so that callers may keep values in registers meanwhile.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions, reason = "called from Rust only; `extern` is what rules unwinding out")]
+extern "C" fn long_sizes(s: &[i64]) -> SizeVec {
+    SizeVec::from_slice(s)
 }
 
 /// Sizes and strides of a tensor, which never change. Unlike two vectors they are made without loops of pushes, and

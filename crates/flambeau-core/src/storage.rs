@@ -134,6 +134,11 @@ impl Storage {
     pub fn handle_count(&self) -> usize {
         Shared::count(&self.0)
     }
+    /// Whether nobody else has a handle; nobody can get one while this one is borrowed.
+    #[inline]
+    pub(crate) fn is_unshared(&mut self) -> bool {
+        Shared::get_mut(&mut self.0).is_some()
+    }
     /// Identity, for comparison.
     #[inline]
     pub fn id(&self) -> usize {

@@ -451,6 +451,19 @@ impl Tensor {
     pub fn handle_count(&self) -> usize {
         Shared::count(&self.0)
     }
+    /// Whether nobody else has a handle on this tensor or on its memory, and dispatch has nothing to do but call the CPU's
+    /// kernel: then no lock is needed, and no other thread can get in between while the handle is borrowed.
+    #[inline]
+    pub(crate) fn is_unshared(&mut self) -> bool {
+        self.is_plain()
+            && match Shared::get_mut(&mut self.0) {
+                Some(i) => match &mut i.owner {
+                    Owner::Storage(s) => s.is_unshared(),
+                    Owner::Base(_) => false,
+                },
+                None => false,
+            }
+    }
     /// Number of in-place writes to the storage so far (`_version`).
     pub fn version(&self) -> u32 {
         self.storage().version()

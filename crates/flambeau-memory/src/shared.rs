@@ -171,6 +171,12 @@ pub struct Slot<T> {
 // SAFETY: the value is reached by one thread at a time (`taken`), and may move between threads.
 unsafe impl<T: Send> Sync for Slot<T> {}
 
+impl<T: Default> Default for Slot<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 impl<T> Slot<T> {
     /// A slot that holds `value`.
     #[inline]

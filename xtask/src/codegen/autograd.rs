@@ -149,7 +149,14 @@ impl<'a> Diff<'a> {
         for (at, text) in &self.formulas {
             let mut unpack = String::new();
             for (n, s) in self.used(text).into_iter().filter(|s| s.1.is_tensor()) {
-                let _ = write!(unpack, "{}", s.unpack(n));
+                let uses = self.formulas.iter().filter(|f| idents(f.1).contains(n)).count();
+                let text = s.unpack(n);
+                // what no other formula needs is handed over
+                unpack.push_str(&if uses == 1 && s.field_ty() == "Saved" {
+                    text.replace(".unpack(", ".unpack_last(")
+                } else {
+                    text
+                });
             }
             let wanted: Vec<String> = at.iter().map(|i| self.wants(*i, "cx.need", own_len)).collect();
             for i in at {
@@ -196,7 +203,12 @@ impl<'a> Diff<'a> {
             }
             body.push_str("Ok(out)\n");
         } else {
-            let _ = writeln!(body, "Ok(Grads::from_iter([{}]))", all.join(", "));
+            // two lie inline
+            let _ = match &all[..] {
+                [a] => writeln!(body, "Ok(Grads::from_buf_and_len([{a}, None], 1))"),
+                [a, b] => writeln!(body, "Ok(Grads::from_buf([{a}, {b}]))"),
+                _ => writeln!(body, "Ok(Grads::from_iter([{}]))", all.join(", ")),
+            };
         }
         let name = &self.name;
         let doc = self.row.schema.full_name();

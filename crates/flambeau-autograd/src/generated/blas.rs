@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::blas as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -41,18 +41,18 @@ impl Backward for MmBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mat2 = &self.mat2.unpack(cx, "mat2")?;
+            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
             Some(mm_left(grad, mat2)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mm_right(grad, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mat2.release();
@@ -97,18 +97,18 @@ impl Backward for BmmBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mat2 = &self.mat2.unpack(cx, "mat2")?;
+            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
             Some(bmm_left(grad, mat2)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(bmm_right(grad, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mat2.release();
@@ -151,13 +151,13 @@ impl Backward for AddmmBackward {
         let beta = self.beta;
         let g0 = if cx.need(0) { Some(mul_scalar(grad, beta.conj())?) } else { None };
         let g1 = if cx.need(1) {
-            let mat2 = &self.mat2.unpack(cx, "mat2")?;
+            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
             Some(mul_scalar(&mm_left(grad, mat2)?, alpha.conj())?)
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let mat1 = &self.mat1.unpack(cx, "mat1")?;
+            let mat1 = &self.mat1.unpack_last(cx, "mat1")?;
             Some(mul_scalar(&mm_right(grad, mat1)?, alpha.conj())?)
         } else {
             None
@@ -248,13 +248,13 @@ impl Backward for BaddbmmBackward {
         let beta = self.beta;
         let g0 = if cx.need(0) { Some(mul_scalar(grad, beta.conj())?) } else { None };
         let g1 = if cx.need(1) {
-            let batch2 = &self.batch2.unpack(cx, "batch2")?;
+            let batch2 = &self.batch2.unpack_last(cx, "batch2")?;
             Some(mul_scalar(&bmm_left(grad, batch2)?, alpha.conj())?)
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let batch1 = &self.batch1.unpack(cx, "batch1")?;
+            let batch1 = &self.batch1.unpack_last(cx, "batch1")?;
             Some(mul_scalar(&bmm_right(grad, batch1)?, alpha.conj())?)
         } else {
             None
@@ -340,18 +340,18 @@ impl Backward for DotBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let tensor = &self.tensor.unpack(cx, "tensor")?;
+            let tensor = &self.tensor.unpack_last(cx, "tensor")?;
             Some(mul(grad, &conj(tensor)?)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mul(grad, &conj(self_)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();

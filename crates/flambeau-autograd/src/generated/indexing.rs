@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::indexing as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -83,7 +83,7 @@ impl Backward for IndexBackward {
         let self_sizes = &self.self_sizes[..];
         let indices = &self.indices.unpack_opt(cx, "indices")?[..];
         let g0 = Some(index_backward(grad, self_sizes, indices)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -97,10 +97,8 @@ fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> 
     let mut out = rt::below(|| ops::index(self_, indices))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = IndexBackward {
-            indices: SavedList::input_opt(indices),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let body =
+            IndexBackward { indices: SavedList::input_opt(indices), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -135,7 +133,7 @@ impl Backward for IndexPutBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.indices.release();
@@ -204,9 +202,9 @@ impl Backward for GatherBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(gather_backward(grad, self_sizes, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -218,11 +216,7 @@ fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) 
     let mut out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = GatherBackward {
-            dim,
-            index: Saved::input(index),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let body = GatherBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -269,7 +263,7 @@ impl Backward for ScatterBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -281,8 +275,7 @@ fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
     let mut out = rt::below(|| ops::scatter(self_, dim, index, src))?;
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
-        let body =
-            ScatterBackward { dim, index: Saved::input(index), src_sizes: SizeVec::from_slice(src.sizes()) };
+        let body = ScatterBackward { dim, index: Saved::input(index), src_sizes: size_vec(src.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -304,7 +297,7 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
     };
     rt::below(|| ops::scatter_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
-        let body = ScatterBackward { dim, index: s_index, src_sizes: SizeVec::from_slice(src.sizes()) };
+        let body = ScatterBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -333,9 +326,9 @@ impl Backward for ScatterValueBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(scatter_zero(grad, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -458,12 +451,12 @@ impl Backward for ScatterAddBackward {
         let src_sizes = &self.src_sizes[..];
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
+            let index = &self.index.unpack_last(cx, "index")?;
             Some(gathered(grad, dim, index, src_sizes)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -478,7 +471,7 @@ fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) 
         let body = ScatterAddBackward {
             dim,
             index: Saved::input_if(edges.wants(1), index),
-            src_sizes: SizeVec::from_slice(src.sizes()),
+            src_sizes: size_vec(src.sizes()),
         };
         rt::record(&mut out, edges, body);
     }
@@ -501,7 +494,7 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
     };
     rt::below(|| ops::scatter_add_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
-        let body = ScatterAddBackward { dim, index: s_index, src_sizes: SizeVec::from_slice(src.sizes()) };
+        let body = ScatterAddBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -538,15 +531,15 @@ impl Backward for ScatterReduceBackward {
         let include_self = self.include_self;
         let reduce = &self.reduce[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let src = &self.src.unpack(cx, "src")?;
+            let index = &self.index.unpack_last(cx, "index")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            let src = &self.src.unpack_last(cx, "src")?;
             scatter_reduce_backward(grad, self_, dim, index, src, reduce, include_self, result)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -648,9 +641,9 @@ impl Backward for IndexSelectBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(index_select_backward(grad, self_sizes, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -662,11 +655,8 @@ fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Ten
     let mut out = rt::below(|| ops::index_select(self_, dim, index))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = IndexSelectBackward {
-            dim,
-            index: Saved::input(index),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let body =
+            IndexSelectBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -699,12 +689,12 @@ impl Backward for IndexAddBackward {
         let source_sizes = &self.source_sizes[..];
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
+            let index = &self.index.unpack_last(cx, "index")?;
             Some(mul_scalar(&selected(grad, dim, index, source_sizes)?, alpha.conj())?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -726,7 +716,7 @@ fn index_add_autograd(
             alpha,
             dim,
             index: Saved::input_if(edges.wants(1), index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
+            source_sizes: size_vec(source.sizes()),
         };
         rt::record(&mut out, edges, body);
     }
@@ -755,12 +745,7 @@ fn index_add_inplace_autograd(
     };
     rt::below(|| ops::index_add_(self_, dim, index, source, alpha))?;
     if let Some((edges, s_index)) = before {
-        let body = IndexAddBackward {
-            alpha,
-            dim,
-            index: s_index,
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let body = IndexAddBackward { alpha, dim, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -804,7 +789,7 @@ impl Backward for IndexCopyBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -816,11 +801,8 @@ fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor
     let mut out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
-        let body = IndexCopyBackward {
-            dim,
-            index: Saved::input(index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let body =
+            IndexCopyBackward { dim, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -842,8 +824,7 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
     };
     rt::below(|| ops::index_copy_(self_, dim, index, source))?;
     if let Some((edges, s_index)) = before {
-        let body =
-            IndexCopyBackward { dim, index: s_index, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = IndexCopyBackward { dim, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -872,9 +853,9 @@ impl Backward for IndexFillBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(index_zero(grad, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -939,7 +920,7 @@ impl Backward for IndexFillTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1005,15 +986,15 @@ impl Backward for IndexReduceBackward {
         let include_self = self.include_self;
         let reduce = &self.reduce[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let source = &self.source.unpack(cx, "source")?;
+            let index = &self.index.unpack_last(cx, "index")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            let source = &self.source.unpack_last(cx, "source")?;
             index_reduce_backward(grad, self_, dim, index, source, reduce, include_self, result)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1113,9 +1094,9 @@ impl Backward for MaskedSelectBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let mask = &self.mask.unpack(cx, "mask")?;
+        let mask = &self.mask.unpack_last(cx, "mask")?;
         let g0 = Some(masked_select_backward(grad, self_sizes, mask)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.mask.release();
@@ -1127,8 +1108,7 @@ fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let mut out = rt::below(|| ops::masked_select(self_, mask))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body =
-            MaskedSelectBackward { mask: Saved::input(mask), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = MaskedSelectBackward { mask: Saved::input(mask), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1153,9 +1133,9 @@ impl Backward for MaskedFillBackward {
     const NAME: &'static str = "MaskedFillBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let mask = &self.mask.unpack(cx, "mask")?;
+        let mask = &self.mask.unpack_last(cx, "mask")?;
         let g0 = Some(masked_not(mask, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.mask.release();
@@ -1218,7 +1198,7 @@ impl Backward for MaskedFillTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mask.release();
@@ -1283,7 +1263,7 @@ impl Backward for MaskedScatterBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mask.release();
@@ -1295,10 +1275,7 @@ fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Re
     let mut out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
-        let body = MaskedScatterBackward {
-            mask: Saved::input(mask),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let body = MaskedScatterBackward { mask: Saved::input(mask), source_sizes: size_vec(source.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1320,7 +1297,7 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
     };
     rt::below(|| ops::masked_scatter_(self_, mask, source))?;
     if let Some((edges, s_mask)) = before {
-        let body = MaskedScatterBackward { mask: s_mask, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = MaskedScatterBackward { mask: s_mask, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1343,9 +1320,9 @@ impl Backward for TakeBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(take_backward(grad, self_sizes, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -1357,8 +1334,7 @@ fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     let mut out = rt::below(|| ops::take(self_, index))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body =
-            TakeBackward { index: Saved::input(index), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = TakeBackward { index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1399,7 +1375,7 @@ impl Backward for PutBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1411,11 +1387,8 @@ fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: boo
     let mut out = rt::below(|| ops::put(self_, index, source, accumulate))?;
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
-        let body = PutBackward {
-            accumulate,
-            index: Saved::input(index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let body =
+            PutBackward { accumulate, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1437,8 +1410,7 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
     };
     rt::below(|| ops::put_(self_, index, source, accumulate))?;
     if let Some((edges, s_index)) = before {
-        let body =
-            PutBackward { accumulate, index: s_index, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = PutBackward { accumulate, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1460,7 +1432,7 @@ impl Backward for SelectScatterBackward {
         let index = self.index;
         let g0 = if cx.need(0) { Some(select_scatter_self(grad, dim, index)?) } else { None };
         let g1 = if cx.need(1) { Some(select(grad, dim, index)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
@@ -1494,7 +1466,7 @@ impl Backward for SliceScatterBackward {
         let step = self.step;
         let g0 = if cx.need(0) { Some(slice_scatter_self(grad, dim, start, end, step)?) } else { None };
         let g1 = if cx.need(1) { Some(ops::slice(grad, dim, start, end, step)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn slice_scatter_autograd(
@@ -1533,7 +1505,7 @@ impl Backward for DiagonalScatterBackward {
         let offset = self.offset;
         let g0 = if cx.need(0) { Some(diagonal_scatter_self(grad, offset, dim1, dim2)?) } else { None };
         let g1 = if cx.need(1) { Some(ops::diagonal(grad, offset, dim1, dim2)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn diagonal_scatter_autograd(

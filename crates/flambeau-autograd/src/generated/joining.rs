@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::joining as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -56,7 +56,7 @@ fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         let body = CatBackward {
             dim,
             tensors_dtype: tensors.iter().map(|t| t.dtype()).collect(),
-            tensors_sizes: tensors.iter().map(|t| SizeVec::from_slice(t.sizes())).collect(),
+            tensors_sizes: tensors.iter().map(|t| size_vec(t.sizes())).collect(),
             tensors_len: tensors.len(),
         };
         rt::record(&mut out, edges, body);
@@ -95,7 +95,7 @@ impl Backward for FlipBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dims = &self.dims[..];
         let g0 = Some(flip(grad, dims)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn flip_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -126,7 +126,7 @@ impl Backward for TrilBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let diagonal = self.diagonal;
         let g0 = Some(tril(grad, diagonal)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn tril_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
@@ -185,7 +185,7 @@ impl Backward for TriuBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let diagonal = self.diagonal;
         let g0 = Some(triu(grad, diagonal)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn triu_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {

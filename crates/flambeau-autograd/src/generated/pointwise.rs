@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::pointwise as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -123,7 +123,7 @@ impl Backward for AddBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, alpha.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -191,7 +191,7 @@ impl Backward for SubBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -259,7 +259,7 @@ impl Backward for RsubBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
         let g1 = if cx.need(1) { Some(grad.clone()) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -294,18 +294,18 @@ impl Backward for MulBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
+            let other = &self.other.unpack_last(cx, "other")?;
             Some(mul_conj(grad, other)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mul_conj(grad, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -391,12 +391,12 @@ impl Backward for DivBackward {
         };
         let g1 = if cx.need(1) {
             let other = &self.other.unpack(cx, "other")?;
-            let result = &self.result.unpack(cx, "result")?;
+            let result = &self.result.unpack_last(cx, "result")?;
             Some(neg(&mul(grad, &conj(&div(result, other)?)?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -479,12 +479,12 @@ impl Backward for DivModeBackward {
         };
         let g1 = if cx.need(1) {
             let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(div_mode_other(grad, self_, other, rounding_mode)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -589,13 +589,13 @@ impl Backward for RemainderBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -679,13 +679,13 @@ impl Backward for FmodBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -777,13 +777,13 @@ impl Backward for PowBackward {
         };
         let g1 = if cx.need(1) {
             let exponent = &self.exponent.unpack(cx, "exponent")?;
-            let result = &self.result.unpack(cx, "result")?;
+            let result = &self.result.unpack_last(cx, "result")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(pow_exponent(grad, self_, exponent, result)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.exponent.release();
@@ -879,7 +879,7 @@ impl Backward for MaximumBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -935,7 +935,7 @@ impl Backward for MinimumBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -991,7 +991,7 @@ impl Backward for FmaxBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1047,7 +1047,7 @@ impl Backward for FminBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1239,9 +1239,9 @@ impl Backward for ClampBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
         let min = self.min;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(clamp_self(grad, self_, min, max)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1325,7 +1325,7 @@ impl Backward for ClampMinTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.min.release();
@@ -1401,9 +1401,9 @@ impl Backward for ClampMinBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let min = self.min;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(masked(&ops::gt(self_, &number(min)?)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1482,7 +1482,7 @@ impl Backward for ClampMaxTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.max.release();
@@ -1558,9 +1558,9 @@ impl Backward for ClampMaxBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(masked(&ops::lt(self_, &number(max)?)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1639,8 +1639,8 @@ impl Backward for LerpTensorBackward {
             None
         };
         let g2 = if cx.need(2) {
-            let end = &self.end.unpack(cx, "end")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let end = &self.end.unpack_last(cx, "end")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(chain(grad, sub(end, self_))?)
         } else {
             None
@@ -1732,7 +1732,7 @@ impl Backward for LerpBackward {
         let weight = self.weight;
         let g0 = if cx.need(0) { Some(lerp_self(grad, weight)?) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, weight.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
@@ -1802,13 +1802,13 @@ impl Backward for AddcmulBackward {
         let value = self.value;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
+            let tensor2 = &self.tensor2.unpack_last(cx, "tensor2")?;
             Some(chain(grad, mul_scalar(tensor2, value))?)
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let tensor1 = &self.tensor1.unpack(cx, "tensor1")?;
+            let tensor1 = &self.tensor1.unpack_last(cx, "tensor1")?;
             Some(chain(grad, mul_scalar(tensor1, value))?)
         } else {
             None
@@ -1909,7 +1909,7 @@ impl Backward for AddcdivBackward {
             None
         };
         let g2 = if cx.need(2) {
-            let tensor1 = &self.tensor1.unpack(cx, "tensor1")?;
+            let tensor1 = &self.tensor1.unpack_last(cx, "tensor1")?;
             let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
             Some(neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)?)
         } else {
@@ -2016,7 +2016,7 @@ impl Backward for WhereBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.condition.release();
@@ -2072,7 +2072,7 @@ impl Backward for Atan2Backward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2150,19 +2150,19 @@ impl Backward for HypotBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
             let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mul(grad, &div(self_, result)?)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
+            let other = &self.other.unpack_last(cx, "other")?;
             let result = &self.result.unpack(cx, "result")?;
             Some(mul(grad, &div(other, result)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2245,14 +2245,14 @@ impl Backward for CopysignBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(copysign_self(grad, self_, result)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.result.release();
@@ -2332,14 +2332,14 @@ impl Backward for NextafterBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(nextafter_self(grad, self_, other)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2446,7 +2446,7 @@ impl Backward for LogaddexpBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2506,7 +2506,7 @@ impl Backward for Logaddexp2Backward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2566,7 +2566,7 @@ impl Backward for XlogyBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2670,9 +2670,9 @@ impl Backward for SoftplusBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let beta = self.beta;
         let threshold = self.threshold;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(softplus_backward(grad, self_, beta, threshold)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::random as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -48,7 +48,7 @@ impl Backward for UniformBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn uniform_inplace_autograd(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
@@ -83,7 +83,7 @@ impl Backward for NormalBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn normal_inplace_autograd(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
@@ -118,7 +118,7 @@ impl Backward for LogNormalBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn log_normal_inplace_autograd(
@@ -158,7 +158,7 @@ impl Backward for ExponentialBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn exponential_inplace_autograd(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
@@ -193,7 +193,7 @@ impl Backward for CauchyBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn cauchy_inplace_autograd(
@@ -233,7 +233,7 @@ impl Backward for GeometricBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn geometric_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
@@ -271,12 +271,12 @@ impl Backward for BernoulliTensorBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
         let g1 = if cx.need(1) {
-            let p = &self.p.unpack(cx, "p")?;
+            let p = &self.p.unpack_last(cx, "p")?;
             Some(zeros_like(p)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.p.release();
@@ -319,7 +319,7 @@ impl Backward for BernoulliFloatBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn bernoulli_float_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
@@ -354,7 +354,7 @@ impl Backward for BernoulliBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn bernoulli_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -387,7 +387,7 @@ impl Backward for RandomFromBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn random_from_inplace_autograd(
@@ -427,7 +427,7 @@ impl Backward for RandomToBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn random_to_inplace_autograd(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
@@ -462,7 +462,7 @@ impl Backward for RandomBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
@@ -497,7 +497,7 @@ impl Backward for NormalTensorFloatBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn normal_tensor_float_autograd(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
@@ -535,7 +535,7 @@ impl Backward for NormalFloatTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn normal_float_tensor_autograd(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -576,18 +576,18 @@ impl Backward for NormalTensorTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mean = &self.mean.unpack(cx, "mean")?;
+            let mean = &self.mean.unpack_last(cx, "mean")?;
             Some(zeros_like(mean)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let std = &self.std.unpack(cx, "std")?;
+            let std = &self.std.unpack_last(cx, "std")?;
             Some(zeros_like(std)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mean.release();
@@ -646,7 +646,7 @@ impl Backward for PoissonBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn poisson_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -675,7 +675,7 @@ impl Backward for BinomialBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn binomial_autograd(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::reduction as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -81,7 +81,7 @@ impl Backward for SumBackward {
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(sum_backward(grad, self_sizes, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn sum_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
@@ -89,11 +89,7 @@ fn sum_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Optio
     let mut out = rt::below(|| ops::sum(self_, dim, keepdim, dtype))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = SumBackward {
-            dim: dim.map(|v| v.to_vec()),
-            keepdim,
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let body = SumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -128,9 +124,9 @@ impl Backward for NansumBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(nansum_backward(grad, self_, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -174,10 +170,10 @@ impl Backward for ProdBackward {
     const NAME: &'static str = "ProdBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(prod_backward(grad, self_, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -215,10 +211,10 @@ impl Backward for ProdDimBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(prod_dim_backward(grad, self_, &result, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -264,7 +260,7 @@ impl Backward for MeanBackward {
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(mean_backward(grad, self_sizes, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn mean_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
@@ -272,11 +268,8 @@ fn mean_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Opti
     let mut out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = MeanBackward {
-            dim: dim.map(|v| v.to_vec()),
-            keepdim,
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let body =
+            MeanBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -313,9 +306,9 @@ impl Backward for VarBackward {
         let correction = self.correction;
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(var_backward(grad, self_, dim, correction, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -366,10 +359,10 @@ impl Backward for StdBackward {
         let correction = self.correction;
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(std_backward(grad, self_, &result, dim, correction, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -420,10 +413,10 @@ impl Backward for MaxBackward {
     const NAME: &'static str = "MaxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(evenly_distribute(grad, self_, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -462,9 +455,9 @@ impl Backward for MaxDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -479,7 +472,7 @@ fn max_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, 
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out0, edges, body);
     }
@@ -518,10 +511,10 @@ impl Backward for AmaxBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(scale_grad_by_count(grad, self_, &result, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -564,10 +557,10 @@ impl Backward for MinBackward {
     const NAME: &'static str = "MinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(evenly_distribute(grad, self_, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -606,9 +599,9 @@ impl Backward for MinDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -623,7 +616,7 @@ fn min_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, 
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out0, edges, body);
     }
@@ -662,10 +655,10 @@ impl Backward for AminBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(scale_grad_by_count(grad, self_, &result, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -712,11 +705,11 @@ impl Backward for AminmaxBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let dim = self.dim;
         let keepdim = self.keepdim;
-        let result0 = &self.result0.unpack(cx, "result0")?;
-        let result1 = &self.result1.unpack(cx, "result1")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result0 = &self.result0.unpack_last(cx, "result0")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(aminmax_backward(grads, self_, &result0, &result1, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result0.release();
@@ -792,9 +785,9 @@ impl Backward for MedianDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -809,7 +802,7 @@ fn median_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tenso
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out0, edges, body);
     }
@@ -849,9 +842,9 @@ impl Backward for NanmedianDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -866,7 +859,7 @@ fn nanmedian_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Te
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out0, edges, body);
     }
@@ -906,9 +899,9 @@ impl Backward for ModeBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -919,12 +912,8 @@ fn mode_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Ten
     let (mut out0, out1) = rt::below(|| ops::mode(self_, dim, keepdim))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = ModeBackward {
-            dim,
-            keepdim,
-            result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let body =
+            ModeBackward { dim, keepdim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -963,9 +952,9 @@ impl Backward for KthvalueBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -980,7 +969,7 @@ fn kthvalue_autograd(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out0, edges, body);
     }
@@ -1022,10 +1011,10 @@ impl Backward for LinalgVectorNormBackward {
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
         let ord = self.ord;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(vector_norm_backward(grad, self_, ord, dim, keepdim, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1082,10 +1071,10 @@ impl Backward for LogsumexpBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(logsumexp_backward(grad, self_, &result, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::scan as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -41,7 +41,7 @@ impl Backward for CumsumBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let g0 = Some(cumsum_backward(grad, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn cumsum_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -101,10 +101,10 @@ impl Backward for CumprodBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(cumprod_backward(grad, self_, dim, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -162,9 +162,9 @@ impl Backward for CummaxBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(cumulative_select_backward(grad, self_sizes, dim, &result1)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -175,11 +175,7 @@ fn cummax_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let (mut out0, out1) = rt::below(|| ops::cummax(self_, dim))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = CummaxBackward {
-            dim,
-            result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let body = CummaxBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -210,9 +206,9 @@ impl Backward for CumminBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(cumulative_select_backward(grad, self_sizes, dim, &result1)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -223,11 +219,7 @@ fn cummin_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let (mut out0, out1) = rt::below(|| ops::cummin(self_, dim))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = CumminBackward {
-            dim,
-            result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let body = CumminBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -257,10 +249,10 @@ impl Backward for LogcumsumexpBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(logcumsumexp_backward(grad, self_, &result, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::softmax as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -39,9 +39,9 @@ impl Backward for SoftmaxDataBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_dtype = self.self_dtype;
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(softmax_backward_data(grad, &result, dim, self_dtype)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -91,13 +91,13 @@ impl Backward for SoftmaxBackwardDataBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let output = &self.output.unpack(cx, "output")?;
             Some(softmax_double_backward(grad, grad_output, output, dim)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -150,9 +150,9 @@ impl Backward for LogSoftmaxDataBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_dtype = self.self_dtype;
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(log_softmax_backward_data(grad, &result, dim, self_dtype)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -205,13 +205,13 @@ impl Backward for LogSoftmaxBackwardDataBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let output = &self.output.unpack(cx, "output")?;
             Some(log_softmax_double_backward(grad, grad_output, output, dim)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::special_ops as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -118,12 +118,12 @@ impl Backward for ErfBackward {
     const NAME: &'static str = "ErfBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul_scalar(
             &mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?,
             std::f64::consts::FRAC_2_SQRT_PI,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -191,12 +191,12 @@ impl Backward for ErfcBackward {
     const NAME: &'static str = "ErfcBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul_scalar(
             &mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?,
             -std::f64::consts::FRAC_2_SQRT_PI,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -264,10 +264,10 @@ impl Backward for ErfinvBackward {
     const NAME: &'static str = "ErfinvBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 =
             Some(div_scalar(&mul(grad, &exp(&ops::square(result)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -333,9 +333,9 @@ impl Backward for LgammaBackward {
     const NAME: &'static str = "LgammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::digamma(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -399,9 +399,9 @@ impl Backward for DigammaBackward {
     const NAME: &'static str = "DigammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::polygamma(1, self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -467,9 +467,9 @@ impl Backward for PolygammaBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let n = self.n;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::polygamma(n + 1, self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -505,9 +505,9 @@ impl Backward for I0Backward {
     const NAME: &'static str = "I0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::special_i1(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -572,10 +572,10 @@ impl Backward for SpecialI0eBackward {
     const NAME: &'static str = "SpecialI0eBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &sub(&ops::special_i1e(self_)?, &mul(&ops::sgn(self_)?, result)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -616,10 +616,10 @@ impl Backward for SpecialI1Backward {
     const NAME: &'static str = "SpecialI1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(i1_backward(grad, self_, result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -658,10 +658,10 @@ impl Backward for SpecialI1eBackward {
     const NAME: &'static str = "SpecialI1eBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(i1e_backward(grad, self_, result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -701,9 +701,9 @@ impl Backward for LogitBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let eps = self.eps;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(logit_backward(grad, self_, eps)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -767,9 +767,9 @@ impl Backward for SpecialEntrBackward {
     const NAME: &'static str = "SpecialEntrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(entr_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -806,13 +806,13 @@ impl Backward for SpecialErfcxBackward {
     const NAME: &'static str = "SpecialErfcxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(
             grad,
             &sub_scalar(&mul_scalar(&mul(self_, result)?, 2)?, std::f64::consts::FRAC_2_SQRT_PI)?,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -855,10 +855,10 @@ impl Backward for SpecialNdtrBackward {
     const NAME: &'static str = "SpecialNdtrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 =
             Some(mul_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(self_)?, -0.5)?)?)?, NORMAL_DENSITY)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -896,10 +896,10 @@ impl Backward for SpecialNdtriBackward {
     const NAME: &'static str = "SpecialNdtriBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 =
             Some(div_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(result)?, 0.5)?)?)?, NORMAL_DENSITY)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -938,9 +938,9 @@ impl Backward for SpecialLogNdtrBackward {
     const NAME: &'static str = "SpecialLogNdtrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(log_ndtr_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -991,7 +991,7 @@ impl Backward for SpecialXlog1pyBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1033,10 +1033,10 @@ impl Backward for SpecialZetaBackward {
     const NAME: &'static str = "SpecialZetaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack(cx, "other")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let other = &self.other.unpack_last(cx, "other")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.other.release();
@@ -1077,10 +1077,10 @@ impl Backward for IgammaBackward {
     const NAME: &'static str = "IgammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack(cx, "other")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let other = &self.other.unpack_last(cx, "other")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(igamma_backward(grad, self_, other)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.other.release();
@@ -1149,10 +1149,10 @@ impl Backward for IgammacBackward {
     const NAME: &'static str = "IgammacBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack(cx, "other")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let other = &self.other.unpack_last(cx, "other")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&igamma_backward(grad, self_, other)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.other.release();
@@ -1220,9 +1220,9 @@ impl Backward for SpecialBesselJ0Backward {
     const NAME: &'static str = "SpecialBesselJ0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(grad, &ops::special_bessel_j1(self_)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1261,10 +1261,10 @@ impl Backward for SpecialBesselJ1Backward {
     const NAME: &'static str = "SpecialBesselJ1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1304,9 +1304,9 @@ impl Backward for SpecialBesselY0Backward {
     const NAME: &'static str = "SpecialBesselY0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(grad, &ops::special_bessel_y1(self_)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1345,10 +1345,10 @@ impl Backward for SpecialBesselY1Backward {
     const NAME: &'static str = "SpecialBesselY1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1388,9 +1388,9 @@ impl Backward for SpecialModifiedBesselI0Backward {
     const NAME: &'static str = "SpecialModifiedBesselI0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::special_modified_bessel_i1(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1429,10 +1429,10 @@ impl Backward for SpecialModifiedBesselI1Backward {
     const NAME: &'static str = "SpecialModifiedBesselI1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1473,9 +1473,9 @@ impl Backward for SpecialModifiedBesselK0Backward {
     const NAME: &'static str = "SpecialModifiedBesselK0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1514,13 +1514,13 @@ impl Backward for SpecialModifiedBesselK1Backward {
     const NAME: &'static str = "SpecialModifiedBesselK1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(
             grad,
             &crate::formula::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
         )?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::unary as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -150,9 +150,9 @@ impl Backward for AbsBackward {
     const NAME: &'static str = "AbsBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::sgn(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -217,10 +217,10 @@ impl Backward for SgnBackward {
     const NAME: &'static str = "SgnBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(sgn_backward(grad, self_, result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -286,7 +286,7 @@ impl Backward for SignBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn sign_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -346,7 +346,7 @@ impl Backward for NegBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(neg(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -403,9 +403,9 @@ impl Backward for ReciprocalBackward {
     const NAME: &'static str = "ReciprocalBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(neg(&chain(grad, ops::square(result))?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -467,9 +467,9 @@ impl Backward for SqrtBackward {
     const NAME: &'static str = "SqrtBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(div(grad, &mul_scalar(&conj(result)?, 2)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -531,9 +531,9 @@ impl Backward for RsqrtBackward {
     const NAME: &'static str = "RsqrtBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -599,9 +599,9 @@ impl Backward for SquareBackward {
     const NAME: &'static str = "SquareBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul_scalar(&chain(grad, Ok(self_.clone()))?, 2)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -669,9 +669,9 @@ impl Backward for ExpBackward {
     const NAME: &'static str = "ExpBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, Ok(result.clone()))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -733,9 +733,9 @@ impl Backward for Exp2Backward {
     const NAME: &'static str = "Exp2Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -801,9 +801,9 @@ impl Backward for Expm1Backward {
     const NAME: &'static str = "Expm1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, add_scalar(result, 1))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -865,9 +865,9 @@ impl Backward for LogBackward {
     const NAME: &'static str = "LogBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &conj(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -931,9 +931,9 @@ impl Backward for Log2Backward {
     const NAME: &'static str = "Log2Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1001,9 +1001,9 @@ impl Backward for Log10Backward {
     const NAME: &'static str = "Log10Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1071,9 +1071,9 @@ impl Backward for Log1pBackward {
     const NAME: &'static str = "Log1pBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &conj(&add_scalar(self_, 1)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1137,9 +1137,9 @@ impl Backward for SinBackward {
     const NAME: &'static str = "SinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::cos(self_))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1203,9 +1203,9 @@ impl Backward for CosBackward {
     const NAME: &'static str = "CosBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&chain(grad, ops::sin(self_))?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1269,9 +1269,9 @@ impl Backward for TanBackward {
     const NAME: &'static str = "TanBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, add_scalar(&ops::square(result)?, 1))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1337,9 +1337,9 @@ impl Backward for AsinBackward {
     const NAME: &'static str = "AsinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1407,9 +1407,9 @@ impl Backward for AcosBackward {
     const NAME: &'static str = "AcosBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1477,9 +1477,9 @@ impl Backward for AtanBackward {
     const NAME: &'static str = "AtanBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1547,9 +1547,9 @@ impl Backward for SinhBackward {
     const NAME: &'static str = "SinhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::cosh(self_))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1613,9 +1613,9 @@ impl Backward for CoshBackward {
     const NAME: &'static str = "CoshBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::sinh(self_))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1679,9 +1679,9 @@ impl Backward for TanhBackward {
     const NAME: &'static str = "TanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, scalar_sub(1, &ops::square(result)?))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1747,9 +1747,9 @@ impl Backward for AsinhBackward {
     const NAME: &'static str = "AsinhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1817,9 +1817,9 @@ impl Backward for AcoshBackward {
     const NAME: &'static str = "AcoshBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(acosh_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1883,9 +1883,9 @@ impl Backward for AtanhBackward {
     const NAME: &'static str = "AtanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1952,7 +1952,7 @@ impl Backward for FloorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn floor_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -2008,7 +2008,7 @@ impl Backward for CeilBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn ceil_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -2064,7 +2064,7 @@ impl Backward for TruncBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn trunc_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -2120,7 +2120,7 @@ impl Backward for RoundBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn round_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
@@ -2176,7 +2176,7 @@ impl Backward for FracBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(grad.clone());
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn frac_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -2232,7 +2232,7 @@ impl Backward for Deg2radBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(mul_scalar(grad, std::f64::consts::PI / 180.0)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn deg2rad_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -2292,7 +2292,7 @@ impl Backward for Rad2degBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(mul_scalar(grad, 180.0 / std::f64::consts::PI)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn rad2deg_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -2353,9 +2353,9 @@ impl Backward for SigmoidBackward {
     const NAME: &'static str = "SigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, mul(&scalar_sub(1, result)?, result))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -2421,9 +2421,9 @@ impl Backward for ReluBackward {
     const NAME: &'static str = "ReluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(masked(&ops::gt(result, &number(0)?)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -2481,9 +2481,9 @@ impl Backward for NanToNumBackward {
     const NAME: &'static str = "NanToNumBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(masked(&ops::isfinite(self_)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -2563,9 +2563,9 @@ impl Backward for AngleBackward {
     const NAME: &'static str = "AngleBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(angle_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -2600,7 +2600,7 @@ impl Backward for ConjPhysicalBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(ops::conj_physical(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn conj_physical_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -2657,7 +2657,7 @@ impl Backward for ComplexBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(real_part(grad)?) } else { None };
         let g1 = if cx.need(1) { Some(imag_part(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
@@ -2706,7 +2706,7 @@ impl Backward for PolarBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.result.release();
@@ -2747,9 +2747,9 @@ impl Backward for SincBackward {
     const NAME: &'static str = "SincBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(sinc_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();

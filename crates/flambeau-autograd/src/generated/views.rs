@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::views as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -50,7 +50,7 @@ impl Backward for ViewBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(reshape(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
@@ -58,7 +58,7 @@ fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let mut out = rt::below(|| ops::view(self_, size))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = ViewBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = ViewBackward { self_sizes: size_vec(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -89,7 +89,7 @@ impl Backward for AsStridedBackward {
         let storage_offset = self.storage_offset;
         let stride = &self.stride[..];
         let g0 = Some(as_strided_backward(grad, self_geometry, size, stride, storage_offset)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn as_strided_autograd(
@@ -134,7 +134,7 @@ impl Backward for TransposeBackward {
         let dim0 = self.dim0;
         let dim1 = self.dim1;
         let g0 = Some(transpose(grad, dim0, dim1)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn transpose_autograd(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
@@ -167,7 +167,7 @@ impl Backward for PermuteBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dims = &self.dims[..];
         let g0 = Some(permute_backward(grad, dims)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn permute_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -200,7 +200,7 @@ impl Backward for ExpandBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(sum_to_size(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
@@ -208,7 +208,7 @@ fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tenso
     let mut out = rt::below(|| ops::expand(self_, size, implicit))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = ExpandBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = ExpandBackward { self_sizes: size_vec(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -233,7 +233,7 @@ impl Backward for UnsqueezeBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let g0 = Some(squeeze_dim(grad, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn unsqueeze_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
@@ -266,7 +266,7 @@ impl Backward for SqueezeBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(reshape(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -274,7 +274,7 @@ fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
     let mut out = rt::below(|| ops::squeeze(self_))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = SqueezeBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = SqueezeBackward { self_sizes: size_vec(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -299,7 +299,7 @@ impl Backward for SqueezeDimBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(reshape(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
@@ -307,7 +307,7 @@ fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let mut out = rt::below(|| ops::squeeze_dim(self_, dim))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = SqueezeDimBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = SqueezeDimBackward { self_sizes: size_vec(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -332,7 +332,7 @@ impl Backward for SqueezeDimsBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(reshape(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
@@ -340,7 +340,7 @@ fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let mut out = rt::below(|| ops::squeeze_dims(self_, dim))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = SqueezeDimsBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = SqueezeDimsBackward { self_sizes: size_vec(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -369,7 +369,7 @@ impl Backward for SelectBackward {
         let index = self.index;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(select_backward(grad, self_sizes, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
@@ -377,7 +377,7 @@ fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let mut out = rt::below(|| ops::select(self_, dim, index))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = SelectBackward { dim, index, self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = SelectBackward { dim, index, self_sizes: size_vec(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -410,7 +410,7 @@ impl Backward for SliceBackward {
         let start = self.start;
         let step = self.step;
         let g0 = Some(slice_backward(grad, self_sizes, dim, start, end, step)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn slice_autograd(
@@ -424,7 +424,7 @@ fn slice_autograd(
     let mut out = rt::below(|| ops::slice(self_, dim, start, end, step))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = SliceBackward { dim, end, self_sizes: SizeVec::from_slice(self_.sizes()), start, step };
+        let body = SliceBackward { dim, end, self_sizes: size_vec(self_.sizes()), start, step };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -455,7 +455,7 @@ impl Backward for DiagonalBackward {
         let offset = self.offset;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(diagonal_backward(grad, self_sizes, offset, dim1, dim2)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -463,7 +463,7 @@ fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Resul
     let mut out = rt::below(|| ops::diagonal(self_, offset, dim1, dim2))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = DiagonalBackward { dim1, dim2, offset, self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = DiagonalBackward { dim1, dim2, offset, self_sizes: size_vec(self_.sizes()) };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -494,7 +494,7 @@ impl Backward for UnfoldBackward {
         let size = self.size;
         let step = self.step;
         let g0 = Some(unfold_backward(grad, self_sizes, dimension, size, step)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
@@ -502,7 +502,7 @@ fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Resu
     let mut out = rt::below(|| ops::unfold(self_, dimension, size, step))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = UnfoldBackward { dimension, self_sizes: SizeVec::from_slice(self_.sizes()), size, step };
+        let body = UnfoldBackward { dimension, self_sizes: size_vec(self_.sizes()), size, step };
         rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
@@ -530,7 +530,7 @@ impl Backward for UnbindBackward {
         let self_dtype = self.self_dtype;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(unbind_backward(grads, self_sizes, self_dtype, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn unbind_autograd(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
@@ -538,8 +538,7 @@ fn unbind_autograd(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let out = rt::below(|| ops::unbind(self_, dim))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body =
-            UnbindBackward { dim, self_dtype: self_.dtype(), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = UnbindBackward { dim, self_dtype: self_.dtype(), self_sizes: size_vec(self_.sizes()) };
         rt::record_views(self_, &out, edges, body);
     } else {
         rt::views_unrecorded(self_, &out);
@@ -571,7 +570,7 @@ impl Backward for SplitBackward {
         let self_sizes = &self.self_sizes[..];
         let split_size = self.split_size;
         let g0 = Some(split_backward(grads, self_sizes, self_dtype, split_size, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn split_autograd(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -579,12 +578,8 @@ fn split_autograd(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tenso
     let out = rt::below(|| ops::split(self_, split_size, dim))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = SplitBackward {
-            dim,
-            self_dtype: self_.dtype(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-            split_size,
-        };
+        let body =
+            SplitBackward { dim, self_dtype: self_.dtype(), self_sizes: size_vec(self_.sizes()), split_size };
         rt::record_views(self_, &out, edges, body);
     } else {
         rt::views_unrecorded(self_, &out);
@@ -616,7 +611,7 @@ impl Backward for SplitWithSizesBackward {
         let self_sizes = &self.self_sizes[..];
         let split_sizes = &self.split_sizes[..];
         let g0 = Some(split_with_sizes_backward(grads, self_sizes, self_dtype, split_sizes, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn split_with_sizes_autograd(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -627,7 +622,7 @@ fn split_with_sizes_autograd(self_: &Tensor, split_sizes: &[i64], dim: i64) -> R
         let body = SplitWithSizesBackward {
             dim,
             self_dtype: self_.dtype(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             split_sizes: split_sizes.to_vec(),
         };
         rt::record_views(self_, &out, edges, body);
@@ -653,7 +648,7 @@ impl Backward for AliasBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(grad.clone());
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn alias_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -683,7 +678,7 @@ impl Backward for ViewAsRealBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(view_as_complex(&contiguous(grad)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -713,7 +708,7 @@ impl Backward for ViewAsComplexBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(view_as_real(&resolve_conj(grad)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -743,7 +738,7 @@ impl Backward for ConjViewBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(conj(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn conj_view_autograd(self_: &Tensor) -> Result<Tensor> {
@@ -773,7 +768,7 @@ impl Backward for NegViewBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(neg(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn neg_view_autograd(self_: &Tensor) -> Result<Tensor> {

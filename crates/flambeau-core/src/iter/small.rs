@@ -3,6 +3,7 @@
 
 use super::{PointwiseSpec, Promote};
 use crate::DType;
+use crate::dispatch::{Key, KeySet, tls};
 use crate::error::Result;
 use crate::storage::busy;
 use crate::tensor::Tensor;
@@ -183,4 +184,36 @@ pub(super) fn in_place<const N: usize>(way: &Way, inputs: &[&Tensor; N], params:
         std::ptr::copy_nonoverlapping(result, to, n * size);
     }
     Ok(true)
+}
+
+/// See [`super::add_unshared`].
+pub(super) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
+    let (d, n, size) = (sum.dtype(), sum.numel() as usize, sum.dtype().size());
+    let keys = tls::effective(sum.key_set() | g.key_set());
+    if keys != KeySet::of(Key::Cpu)
+        || n * size > ASIDE
+        || g.dtype() != d
+        || !sum.same_sizes(g)
+        || !sum.is_unshared()
+        || !g.is_unshared()
+    {
+        return false;
+    }
+    let Some(l) = flambeau_cpu::pointwise::ADD.find(d) else { return false };
+    if l.out != d || l.ins[0] != d || l.ins[1] != d || !l.run.works_as_it_lies(0) {
+        return false;
+    }
+    let mut aside = std::mem::MaybeUninit::<Aside>::uninit();
+    let result = aside.as_mut_ptr().cast::<u8>();
+    let params = [Param::from(1i64)];
+    // SAFETY: both tensors are borrowed exclusively and no other handle reaches their memory, so nobody else reads or
+    // writes it; all operands have `n` elements of one dtype, densely; the buffer holds `n` of them, overlaps nothing,
+    // and the kernel writes all before they are copied.
+    unsafe {
+        let to = sum.storage().ptr().add(sum.storage_offset() as usize * size);
+        let from = g.storage().ptr().add(g.storage_offset() as usize * size);
+        l.run.call_dense(result, [to, from, std::ptr::null()], n, params.as_ptr(), 0);
+        std::ptr::copy_nonoverlapping(result, to, n * size);
+    }
+    true
 }

@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -80,9 +80,9 @@ impl Backward for LeakyReluRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let negative_slope = self.negative_slope;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::leaky_relu_backward(grad, self_, negative_slope)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -156,9 +156,9 @@ impl Backward for EluRawBackward {
         let alpha = self.alpha;
         let input_scale = self.input_scale;
         let scale = self.scale;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -232,9 +232,9 @@ impl Backward for GeluErfBackward {
     const NAME: &'static str = "GeluErfBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::gelu_erf_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -270,9 +270,9 @@ impl Backward for GeluTanhBackward {
     const NAME: &'static str = "GeluTanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::gelu_tanh_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -308,9 +308,9 @@ impl Backward for SiluRawBackward {
     const NAME: &'static str = "SiluRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::silu_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -374,9 +374,9 @@ impl Backward for MishRawBackward {
     const NAME: &'static str = "MishRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::mish_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -444,9 +444,9 @@ impl Backward for HardtanhRawBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max_val = self.max_val;
         let min_val = self.min_val;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::hardtanh_backward(grad, self_, min_val, max_val)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -519,9 +519,9 @@ impl Backward for HardsigmoidRawBackward {
     const NAME: &'static str = "HardsigmoidRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::hardsigmoid_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -585,9 +585,9 @@ impl Backward for HardswishRawBackward {
     const NAME: &'static str = "HardswishRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::hardswish_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -653,9 +653,9 @@ impl Backward for HardshrinkBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::shrink_backward(grad, self_, lambd)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -695,9 +695,9 @@ impl Backward for SoftshrinkBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::shrink_backward(grad, self_, lambd)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -737,9 +737,9 @@ impl Backward for ThresholdRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let threshold = self.threshold;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::threshold_backward(grad, self_, threshold)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -812,9 +812,9 @@ impl Backward for LogsigmoidBackward {
     const NAME: &'static str = "LogsigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::log_sigmoid_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -853,13 +853,13 @@ impl Backward for LeakyReluBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let negative_slope = self.negative_slope;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::leaky_relu_backward(grad, self_, negative_slope)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -914,13 +914,13 @@ impl Backward for EluBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(elu_second(grad, grad_output, self_, alpha, scale, input_scale)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -981,13 +981,13 @@ impl Backward for GeluErfBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(gelu_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1035,13 +1035,13 @@ impl Backward for GeluTanhBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(gelu_tanh_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1089,13 +1089,13 @@ impl Backward for SiluBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(silu_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1143,13 +1143,13 @@ impl Backward for MishBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(mish_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1194,13 +1194,13 @@ impl Backward for HardtanhBackwardBackward {
         let max_val = self.max_val;
         let min_val = self.min_val;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::hardtanh_backward(grad, self_, min_val, max_val)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -1243,13 +1243,13 @@ impl Backward for HardsigmoidBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::hardsigmoid_backward(grad, self_)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -1293,13 +1293,13 @@ impl Backward for HardswishBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(hardswish_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1342,13 +1342,13 @@ impl Backward for ShrinkBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::shrink_backward(grad, self_, lambd)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -1387,13 +1387,13 @@ impl Backward for ThresholdBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let threshold = self.threshold;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::threshold_backward(grad, self_, threshold)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -1437,13 +1437,13 @@ impl Backward for LogSigmoidBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(log_sigmoid_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1485,9 +1485,9 @@ impl Backward for CeluRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(celu_grad(grad, self_, alpha)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1547,9 +1547,9 @@ impl Backward for SeluRawBackward {
     const NAME: &'static str = "SeluRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(selu_grad(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1609,9 +1609,9 @@ impl Backward for ReluBackward {
     const NAME: &'static str = "ReluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(crate::ops::threshold_backward(grad, result, Scalar::Int(0))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();

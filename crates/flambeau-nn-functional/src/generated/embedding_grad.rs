@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -38,7 +38,7 @@ impl Backward for EmbeddingLookupBackward {
         let scale_grad_by_freq = self.scale_grad_by_freq;
         let sparse = self.sparse;
         let weight_sizes = &self.weight_sizes[..];
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(embedding_weight_grad(
             grad,
             indices,
@@ -47,7 +47,7 @@ impl Backward for EmbeddingLookupBackward {
             scale_grad_by_freq,
             sparse,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -71,7 +71,7 @@ fn embedding_lookup_autograd(
             padding_idx,
             scale_grad_by_freq,
             sparse,
-            weight_sizes: SizeVec::from_slice(weight.sizes()),
+            weight_sizes: size_vec(weight.sizes()),
         };
         rt::record(&mut out, edges, body);
     }
@@ -99,9 +99,9 @@ impl Backward for EmbeddingDenseBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let padding_idx = self.padding_idx;
         let scale_grad_by_freq = self.scale_grad_by_freq;
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(embedding_double_backward(grad, indices, padding_idx, scale_grad_by_freq)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();

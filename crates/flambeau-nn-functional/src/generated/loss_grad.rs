@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -38,8 +38,8 @@ impl Backward for FusedNllLossBackward {
         let ignore_index = self.ignore_index;
         let reduction = self.reduction;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
-        let target = &self.target.unpack(cx, "target")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(crate::ops::fused_nll_loss_backward(
@@ -51,7 +51,7 @@ impl Backward for FusedNllLossBackward {
             ignore_index,
             result1,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -78,7 +78,7 @@ fn fused_nll_loss_autograd(
             ignore_index,
             reduction,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
@@ -103,11 +103,11 @@ impl Backward for FusedNllLossBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let ignore_index = self.ignore_index;
         let reduction = self.reduction;
-        let target = &self.target.unpack(cx, "target")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(nll_double_backward(grad, target, weight, reduction, ignore_index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.target.release();
@@ -174,10 +174,10 @@ impl Backward for FusedCrossEntropyBackward {
         let ignore_index = self.ignore_index;
         let label_smoothing = self.label_smoothing;
         let reduction = self.reduction;
-        let result1 = &self.result1.unpack(cx, "result1")?;
-        let result2 = &self.result2.unpack(cx, "result2")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
-        let target = &self.target.unpack(cx, "target")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let result2 = &self.result2.unpack_last(cx, "result2")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(cross_entropy_grad(
@@ -191,7 +191,7 @@ impl Backward for FusedCrossEntropyBackward {
             result1,
             result2,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();

@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -46,9 +46,9 @@ impl Backward for NativeBatchNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let running_mean = self.running_mean.unpack(cx, "running_mean")?;
             let running_mean = running_mean.as_ref();
             let running_var = self.running_var.unpack(cx, "running_var")?;
@@ -153,9 +153,9 @@ impl Backward for NativeLayerNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             layer_norm_grad(grad, input, normalized_shape, weight, bias, result1, result2, eps, need)?
@@ -226,15 +226,15 @@ impl Backward for FusedRmsNormBackward {
         let eps = self.eps;
         let normalized_shape = &self.normalized_shape[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             rms_norm_grad(grad, input, normalized_shape, weight, result1, eps, need)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.input.release();
@@ -301,9 +301,9 @@ impl Backward for NativeGroupNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             group_norm_grad(grad, input, weight, bias, result1, result2, n, c, hxw, group, eps, need)?

@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -32,7 +32,7 @@ impl Backward for ConstantPadNdBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let pad = &self.pad[..];
         let g0 = Some(constant_pad_grad(grad, pad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
@@ -68,7 +68,7 @@ impl Backward for PadGatherBackward {
         let pad = &self.pad[..];
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(crate::ops::pad_scatter(grad, self_sizes, pad, mode)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
@@ -76,8 +76,7 @@ fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor>
     let mut out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body =
-            PadGatherBackward { mode, pad: pad.to_vec(), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let body = PadGatherBackward { mode, pad: pad.to_vec(), self_sizes: size_vec(self_.sizes()) };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -102,7 +101,7 @@ impl Backward for PadScatterBackward {
         let mode = self.mode;
         let pad = &self.pad[..];
         let g0 = Some(crate::ops::pad_gather(grad, pad, mode)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn pad_scatter_autograd(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {

@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -40,9 +40,9 @@ impl Backward for MaxPoolBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let kernel_size = &self.kernel_size[..];
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(plane_scatter(grad, result1, self_sizes, kernel_size.len())?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -64,7 +64,7 @@ fn max_pool_autograd(
         let body = MaxPoolBackward {
             kernel_size: kernel_size.to_vec(),
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out0, edges, body);
     }
@@ -86,9 +86,9 @@ impl Backward for AdaptiveMaxPoolBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let output_size = &self.output_size[..];
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(plane_scatter(grad, result1, self_sizes, output_size.len())?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -102,7 +102,7 @@ fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Te
         let body = AdaptiveMaxPoolBackward {
             output_size: output_size.to_vec(),
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out0, edges, body);
     }
@@ -122,9 +122,9 @@ impl Backward for PlaneScatterBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let spatial = self.spatial;
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(crate::ops::plane_gather(grad, indices, spatial)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -160,9 +160,9 @@ impl Backward for PlaneUnpoolBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let spatial = self.spatial;
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(crate::ops::plane_gather(grad, indices, spatial)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -200,9 +200,9 @@ impl Backward for PlaneGatherBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let spatial = self.spatial;
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(plane_scatter(grad, indices, self_sizes, spatial as usize)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -216,7 +216,7 @@ fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resu
         let edges = Edges::of([Some(self_)]);
         let body = PlaneGatherBackward {
             indices: Saved::input(indices),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             spatial,
         };
         rt::record(&mut out, edges, body);
@@ -263,7 +263,7 @@ impl Backward for AvgPoolBackward {
             count_include_pad,
             divisor_override,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn avg_pool_autograd(
@@ -287,7 +287,7 @@ fn avg_pool_autograd(
             divisor_override,
             kernel_size: kernel_size.to_vec(),
             padding: padding.to_vec(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             stride: stride.to_vec(),
         };
         rt::record(&mut out, edges, body);
@@ -339,7 +339,7 @@ impl Backward for AvgPoolBackwardBackward {
             count_include_pad,
             divisor_override,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn avg_pool_backward_autograd(
@@ -409,7 +409,7 @@ impl Backward for AdaptiveAvgPoolBackward {
         let output_size = &self.output_size[..];
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(crate::ops::adaptive_avg_pool_backward(grad, self_sizes, output_size.len() as i64)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
@@ -419,7 +419,7 @@ fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Ten
         let edges = Edges::of([Some(self_)]);
         let body = AdaptiveAvgPoolBackward {
             output_size: output_size.to_vec(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out, edges, body);
     }
@@ -448,7 +448,7 @@ impl Backward for AdaptiveAvgPoolBackwardBackward {
             grad,
             &grad_output_sizes[grad_output_sizes.len() - spatial as usize..],
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn adaptive_avg_pool_backward_autograd(
@@ -460,10 +460,8 @@ fn adaptive_avg_pool_backward_autograd(
     let mut out = rt::below(|| ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial))?;
     if rec {
         let edges = Edges::of([Some(grad_output)]);
-        let body = AdaptiveAvgPoolBackwardBackward {
-            grad_output_sizes: SizeVec::from_slice(grad_output.sizes()),
-            spatial,
-        };
+        let body =
+            AdaptiveAvgPoolBackwardBackward { grad_output_sizes: size_vec(grad_output.sizes()), spatial };
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {

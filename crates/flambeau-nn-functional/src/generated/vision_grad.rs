@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -51,7 +51,7 @@ impl Backward for ResampleBackward {
             antialias,
             scale,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn resample_autograd(
@@ -73,7 +73,7 @@ fn resample_autograd(
             dim,
             mode: mode.to_string(),
             scale,
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
         rt::record(&mut out, edges, body);
     }
@@ -115,7 +115,7 @@ impl Backward for ResampleBackwardBackward {
             antialias,
             scale,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn resample_backward_autograd(
@@ -136,7 +136,7 @@ fn resample_backward_autograd(
             align_corners,
             antialias,
             dim,
-            grad_output_sizes: SizeVec::from_slice(grad_output.sizes()),
+            grad_output_sizes: size_vec(grad_output.sizes()),
             mode: mode.to_string(),
             scale,
         };
@@ -170,7 +170,7 @@ impl Backward for Im2colBackward {
         let self_sizes = &self.self_sizes[..];
         let stride = &self.stride[..];
         let g0 = Some(im2col_grad(grad, self_sizes, kernel_size, dilation, padding, stride)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn im2col_autograd(
@@ -188,7 +188,7 @@ fn im2col_autograd(
             dilation: dilation.to_vec(),
             kernel_size: kernel_size.to_vec(),
             padding: padding.to_vec(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             stride: stride.to_vec(),
         };
         rt::record(&mut out, edges, body);
@@ -219,7 +219,7 @@ impl Backward for Col2imBackward {
         let padding = &self.padding[..];
         let stride = &self.stride[..];
         let g0 = Some(crate::ops::im2col(grad, kernel_size, dilation, padding, stride)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn col2im_autograd(
