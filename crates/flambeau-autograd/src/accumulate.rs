@@ -46,6 +46,9 @@ impl Node for AccumulateGrad {
             let _one = self.exclusive();
             accumulate(&self.leaf, grad)?;
         }
+        if !state::is_hooked(&self.leaf) {
+            return Ok(SmallVec::new());
+        }
         let post = state::get_or_init(&self.leaf).lock().post_accumulate.live();
         for f in post {
             f(&self.leaf);
@@ -59,6 +62,9 @@ impl Node for AccumulateGrad {
 
 /// The hooks that were put on the leaf itself.
 pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
+    if !state::is_hooked(leaf) {
+        return Ok(());
+    }
     let hooks = {
         let Some(s) = state::get(leaf) else { return Ok(()) };
         let mut inner = s.lock();

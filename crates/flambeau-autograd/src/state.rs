@@ -43,6 +43,18 @@ const REQUIRES: u8 = 1;
 /// A tensor's bits: `history` or `creation` of its state is not the default. The fast paths look at the bits alone.
 const SPECIAL: u8 = 2;
 
+/// A tensor's bits: hooks were put on the tensor itself.
+const HOOKED: u8 = 4;
+
+/// Whether hooks were put on the tensor itself, rather than on its node.
+#[inline(always)]
+pub(crate) fn is_hooked(t: &Tensor) -> bool {
+    t.engine_bits() & HOOKED != 0
+}
+/// Says that hooks were put on the tensor itself, once they are there.
+pub(crate) fn mark_hooked(t: &Tensor) {
+    t.set_engine_bits(HOOKED, true);
+}
 #[inline(always)]
 fn requires(t: &Tensor) -> bool {
     t.engine_bits() & REQUIRES != 0
@@ -370,7 +382,11 @@ pub(crate) fn register_hook(t: &Tensor, hook: TensorHook) -> Result<hooks::Remov
     }
     Ok(match history(t) {
         Some(e) => hooks::on_node(&e, hook),
-        None => get_or_init(t).lock().hooks.add(hook),
+        None => {
+            let handle = get_or_init(t).lock().hooks.add(hook);
+            mark_hooked(t);
+            handle
+        }
     })
 }
 

@@ -51,13 +51,23 @@ pub(crate) struct Dims {
     /// Sizes, then strides, of more dimensions.
     many: Option<Box<[i64]>>,
 }
+impl Clone for Dims {
+    #[inline(always)]
+    fn clone(&self) -> Dims {
+        if self.rank > INLINE {
+            return Self::of_many(self.sizes(), self.strides());
+        }
+        Dims { rank: self.rank, sizes: self.sizes, strides: self.strides, many: None }
+    }
+}
 impl Dims {
     /// Of two lists of the same length.
     #[inline(always)]
     pub(crate) fn new(sizes: &[i64], strides: &[i64]) -> Dims {
         let rank = sizes.len();
         let (mut a, mut b) = ([0; INLINE], [0; INLINE]);
-        if rank > INLINE || strides.len() != rank {
+        assert_eq!(rank, strides.len(), "a size and a stride for each dimension");
+        if rank > INLINE {
             return Self::of_many(sizes, strides);
         }
         // all places, not `rank` of them: that would become calls of memcpy
@@ -68,10 +78,11 @@ impl Dims {
         }
         Dims { rank, sizes: a, strides: b, many: None }
     }
+    /// Never unwinds, so that callers may keep values in registers meanwhile.
     #[cold]
     #[inline(never)]
-    fn of_many(sizes: &[i64], strides: &[i64]) -> Dims {
-        assert_eq!(sizes.len(), strides.len(), "a size and a stride for each dimension");
+    #[allow(improper_ctypes_definitions, reason = "called from Rust only; `extern` is what rules unwinding out")]
+    extern "C" fn of_many(sizes: &[i64], strides: &[i64]) -> Dims {
         Dims {
             rank: sizes.len(),
             sizes: [0; INLINE],
@@ -94,13 +105,14 @@ impl Dims {
         }
         Dims { rank, sizes: a, strides: Self::row_major(&a, rank), many: None }
     }
-    /// Row-major over the same sizes.
+    /// Both lists, to be changed before the tensor is handed out.
     #[inline(always)]
-    pub(crate) fn contiguous_like(o: &Dims) -> Dims {
-        if o.rank > INLINE {
-            return Self::contiguous(o.sizes());
+    pub(crate) fn parts_mut(&mut self) -> (&mut [i64], &mut [i64]) {
+        let rank = self.rank;
+        match &mut self.many {
+            Some(m) if rank > INLINE => m.split_at_mut(rank),
+            _ => (&mut self.sizes[..rank.min(INLINE)], &mut self.strides[..rank.min(INLINE)]),
         }
-        Dims { rank: o.rank, sizes: o.sizes, strides: Self::row_major(&o.sizes, o.rank), many: None }
     }
     #[inline(always)]
     fn row_major(sizes: &[i64; INLINE], rank: usize) -> [i64; INLINE] {
@@ -151,6 +163,8 @@ pub(crate) struct Survey {
     pub numel: i64,
     /// As [`is_contiguous`].
     pub contiguous: bool,
+    /// Not empty, and the strides are exactly [`contiguous_strides`].
+    pub row_major: bool,
     /// Distance from the first element to the last; -1 without elements.
     pub last: i64,
 }
@@ -158,16 +172,27 @@ pub(crate) struct Survey {
 #[inline(always)]
 pub(crate) fn survey(sizes: &[i64], strides: &[i64]) -> Option<Survey> {
     let (mut numel, mut last) = (1i64, 0i64);
-    let mut contiguous = true;
+    let (mut contiguous, mut row_major) = (true, true);
     for (&n, &st) in sizes.iter().zip(strides).rev() {
         if (n | st) < 0 {
             return None;
         }
+        row_major &= st == numel;
         contiguous &= n == 1 || st == numel;
         numel = numel.checked_mul(n)?;
         last = last.checked_add((n - 1).checked_mul(st)?)?;
     }
-    Some(if numel == 0 { Survey { numel, contiguous: true, last: -1 } } else { Survey { numel, contiguous, last } })
+    Some(match numel {
+        0 => Survey { numel, contiguous: true, row_major: false, last: -1 },
+        _ => Survey { numel, contiguous, row_major, last },
+    })
+}
+impl Survey {
+    /// Of a row-major geometry of so many elements.
+    #[inline(always)]
+    pub(crate) fn row_major(numel: i64) -> Survey {
+        Survey { numel, contiguous: true, row_major: numel != 0, last: numel - 1 }
+    }
 }
 
 /// Elements of a tensor with these sizes.
@@ -209,18 +234,6 @@ pub fn checked_bytes(sizes: &[i64], itemsize: usize) -> Result<usize> {
 /// `[2, 3]`, as PyTorch's error texts write sizes.
 pub fn fmt_sizes(sizes: &[i64]) -> String {
     format!("[{}]", sizes.iter().map(i64::to_string).collect::<Vec<_>>().join(", "))
-}
-/// Whether the strides are exactly [`contiguous_strides`].
-#[inline]
-pub fn is_row_major(sizes: &[i64], strides: &[i64]) -> bool {
-    let mut acc = 1i64;
-    for (&n, &st) in sizes.iter().zip(strides).rev() {
-        if st != acc {
-            return false;
-        }
-        acc = acc.saturating_mul(n.max(1));
-    }
-    true
 }
 /// Row-major strides.
 #[inline]

@@ -34,6 +34,7 @@ const WRAPPED: u8 = 4;
 const INFERENCE: u8 = 8;
 const CONTIGUOUS: u8 = 16;
 const CPU: u8 = 32;
+const ROW_MAJOR: u8 = 64;
 
 struct TensorImpl {
     owner: Owner,
@@ -62,6 +63,13 @@ pub struct LazyBits {
     pub neg: bool,
 }
 
+impl Survey {
+    #[inline(always)]
+    fn flags(self) -> u8 {
+        (if self.contiguous { CONTIGUOUS } else { 0 }) | if self.row_major { ROW_MAJOR } else { 0 }
+    }
+}
+
 impl Tensor {
     fn build(
         owner: Owner,
@@ -75,6 +83,7 @@ impl Tensor {
         let facts = geometry::survey(sizes, strides).unwrap_or_else(|| Survey {
             numel: geometry::numel(sizes),
             contiguous: geometry::is_contiguous(sizes, strides),
+            row_major: false,
             last: 0,
         });
         Self::surveyed(owner, Dims::new(sizes, strides), facts, offset, dtype, device, flags)
@@ -90,7 +99,7 @@ impl Tensor {
         flags: u8,
     ) -> Tensor {
         let cpu = if device == Device::Cpu { CPU } else { 0 };
-        let contiguous = if facts.contiguous { CONTIGUOUS } else { 0 };
+        let contiguous = facts.flags();
         Tensor(Shared::with(|| TensorImpl {
             owner,
             dims,
@@ -116,7 +125,7 @@ impl Tensor {
         device: Device,
     ) -> Result<Tensor> {
         let storage = Storage::empty(numel as usize * dtype.size(), device)?;
-        let facts = Survey { numel, contiguous: true, last: numel - 1 };
+        let facts = Survey::row_major(numel);
         Ok(Self::surveyed(Owner::Storage(storage), Dims::contiguous(sizes), facts, 0, dtype, device, 0))
     }
     /// A fresh contiguous tensor of the same sizes, on the CPU.
@@ -124,8 +133,12 @@ impl Tensor {
     pub(crate) fn fresh_like(&self, dtype: DType) -> Result<Tensor> {
         let numel = self.0.numel;
         let storage = Storage::empty(numel as usize * dtype.size(), Device::Cpu)?;
-        let facts = Survey { numel, contiguous: true, last: numel - 1 };
-        let dims = Dims::contiguous_like(&self.0.dims);
+        let facts = Survey::row_major(numel);
+        let dims = if self.0.flags & ROW_MAJOR != 0 {
+            self.0.dims.clone()
+        } else {
+            Dims::contiguous(self.sizes())
+        };
         Ok(Self::surveyed(Owner::Storage(storage), dims, facts, 0, dtype, Device::Cpu, 0))
     }
     /// A fresh tensor with any bytes in it.
@@ -226,7 +239,7 @@ impl Tensor {
     #[inline]
     fn number<T: Element>(v: T, flags: u8) -> Result<Tensor> {
         let storage = Storage::of_bytes(bytemuck::bytes_of(&v))?;
-        let facts = Survey { numel: 1, contiguous: true, last: 0 };
+        let facts = Survey::row_major(1);
         Ok(Self::surveyed(Owner::Storage(storage), Dims::contiguous(&[]), facts, 0, T::DTYPE, Device::Cpu, flags))
     }
 
@@ -270,6 +283,30 @@ impl Tensor {
         let (owner, dims) = (Owner::Base(root.clone()), Dims::new(sizes, strides));
         Ok(Self::surveyed(owner, dims, facts, offset, dtype, self.0.device, flags))
     }
+    /// A view whose sizes and strides are this tensor's after `edit`, which keeps their number.
+    ///
+    /// # Errors
+    /// When the geometry leaves the storage.
+    #[inline]
+    pub(crate) fn view_edited(
+        &self,
+        offset: i64,
+        edit: impl FnOnce(&mut [i64], &mut [i64]),
+    ) -> Result<Tensor> {
+        let i = &*self.0;
+        let (owner, flags) = (Owner::Base(self.root().clone()), i.flags & (CONJ | NEG | INFERENCE));
+        let unknown = Survey { numel: 0, contiguous: false, row_major: false, last: 0 };
+        let mut t = Self::surveyed(owner, i.dims.clone(), unknown, offset, i.dtype, i.device, flags);
+        // edited where it lies: changed on the stack and then copied, it would be waited for
+        if let Some(new) = Shared::get_mut(&mut t.0) {
+            let (sizes, strides) = new.dims.parts_mut();
+            edit(sizes, strides);
+            let facts = check_bounds(self.storage(), sizes, strides, offset, i.dtype)?;
+            new.numel = facts.numel;
+            new.flags |= facts.flags();
+        }
+        Ok(t)
+    }
     /// A view with other sizes where both geometries are row-major and have the same number of elements: the most frequent
     /// view, which needs no search for strides and cannot leave the storage.
     #[inline]
@@ -279,10 +316,10 @@ impl Tensor {
         for &s in sizes {
             n = if s > 0 { n.checked_mul(s)? } else { return None };
         }
-        if n != i.numel || !self.is_contiguous() || !geometry::is_row_major(self.sizes(), self.strides()) {
+        if n != i.numel || i.flags & ROW_MAJOR == 0 {
             return None;
         }
-        let facts = Survey { numel: n, contiguous: true, last: n - 1 };
+        let facts = Survey::row_major(n);
         let owner = Owner::Base(self.root().clone());
         let flags = i.flags & (CONJ | NEG | INFERENCE);
         Some(Self::surveyed(owner, Dims::contiguous(sizes), facts, i.offset, i.dtype, i.device, flags))
@@ -298,8 +335,13 @@ impl Tensor {
     fn alias_with(&self, flags: u8) -> Tensor {
         let i = &*self.0;
         let owner = Owner::Storage(self.storage().clone());
-        let facts = Survey { numel: i.numel, contiguous: self.is_contiguous(), last: 0 };
-        let dims = Dims::new(self.sizes(), self.strides());
+        let facts = Survey {
+            numel: i.numel,
+            contiguous: self.is_contiguous(),
+            row_major: i.flags & ROW_MAJOR != 0,
+            last: 0,
+        };
+        let dims = i.dims.clone();
         Self::surveyed(owner, dims, facts, i.offset, i.dtype, i.device, flags)
     }
     /// The root tensor that a view was made of, or the tensor itself.
@@ -607,7 +649,8 @@ fn check_slow(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: D
         return Err(out_of_bounds(s, sizes, strides, offset, dtype, need));
     }
     let numel = geometry::numel(sizes);
-    Ok(Survey { numel, contiguous: geometry::is_contiguous(sizes, strides), last: last as i64 })
+    let contiguous = geometry::is_contiguous(sizes, strides);
+    Ok(Survey { numel, contiguous, row_major: false, last: last as i64 })
 }
 #[cold]
 fn out_of_bounds(

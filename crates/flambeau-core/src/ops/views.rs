@@ -104,12 +104,13 @@ pub fn as_strided(
 /// `transpose.int`
 pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let (a, b) = (wrap_dim(dim0, self_.dim())?, wrap_dim(dim1, self_.dim())?);
-    let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
-    if a != b {
-        sizes.swap(a, b);
-        strides.swap(a, b);
-    }
-    self_.view_raw(sizes, strides, self_.storage_offset())
+    self_.view_edited(self_.storage_offset(), |sizes, strides| {
+        // a zero-dim tensor has none to swap
+        if a != b {
+            sizes.swap(a, b);
+            strides.swap(a, b);
+        }
+    })
 }
 
 /// `t`
@@ -249,13 +250,12 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     let clamp = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
     let s = clamp(start.unwrap_or(0));
     let e = clamp(end.unwrap_or(i64::MAX)).max(s);
-    let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
-    let offset = self_.storage_offset() + s * strides[d];
+    let offset = self_.storage_offset() + s * self_.strides()[d];
     let len = e - s;
     if step == 1 {
-        sizes[d] = len;
-        return self_.view_raw(sizes, strides, offset);
+        return self_.view_edited(offset, |sizes, _| sizes[d] = len);
     }
+    let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
     sizes[d] = len / step + i64::from(len % step != 0);
     strides[d] = strides[d].saturating_mul(step);
     if sizes[d] <= 1 {
