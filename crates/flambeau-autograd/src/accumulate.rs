@@ -7,7 +7,7 @@ use crate::state;
 use flambeau_core::geometry;
 use flambeau_core::graph::{Node, NodeHeader, OutputMeta};
 use flambeau_core::{Result, Tensor};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,8 +19,9 @@ pub(crate) struct AccumulateGrad {
 }
 
 impl AccumulateGrad {
+    #[inline(always)]
     pub(crate) fn new(leaf: Tensor) -> Self {
-        let outputs = smallvec![OutputMeta::of(&leaf)];
+        let outputs = SmallVec::from_buf([OutputMeta::of(&leaf)]);
         AccumulateGrad { header: NodeHeader::new(SmallVec::new(), outputs), leaf, busy: Mutex::new(()) }
     }
     fn exclusive(&self) -> MutexGuard<'_, ()> {

@@ -6,7 +6,7 @@ use crate::hooks::{self, HookList, PostAccumulateHook};
 use crate::inplace;
 use flambeau_core::dispatch::Key;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, Slot, TensorHook};
+use flambeau_core::graph::{Edge, Node, Slot, TensorHook, arc_with};
 use flambeau_core::{Error, Result, Tensor};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -201,7 +201,7 @@ pub(crate) fn accumulate_node(t: &Tensor, s: &State) -> Arc<dyn Node> {
     if let Some(n) = s.accumulate.with(|w| w.as_ref().and_then(Weak::upgrade)) {
         return n;
     }
-    let new = Arc::new(AccumulateGrad::new(t.clone()));
+    let new = arc_with(|| AccumulateGrad::new(t.clone()));
     let (n, _unused) = s.accumulate.with(|w| match w.as_ref().and_then(Weak::upgrade) {
         // another thread was faster
         Some(n) => (n, Some(new)),

@@ -51,15 +51,6 @@ pub(crate) struct Dims {
     /// Sizes, then strides, of more dimensions.
     many: Option<Box<[i64]>>,
 }
-impl Clone for Dims {
-    #[inline(always)]
-    fn clone(&self) -> Dims {
-        if self.rank > INLINE {
-            return Self::of_many(self.sizes(), self.strides());
-        }
-        Dims { rank: self.rank, sizes: self.sizes, strides: self.strides, many: None }
-    }
-}
 impl Dims {
     /// Of two lists of the same length.
     #[inline(always)]
@@ -77,6 +68,13 @@ impl Dims {
             }
         }
         Dims { rank, sizes: a, strides: b, many: None }
+    }
+    /// A copy, if there are few dimensions. Make the tensor in the branch that has it: then the copy goes from memory to
+    /// memory, while one that is joined with a copy of many is put together on the stack first, and waited for.
+    #[inline(always)]
+    pub(crate) fn short(&self) -> Option<Dims> {
+        let few = self.rank <= INLINE;
+        few.then(|| Dims { rank: self.rank, sizes: self.sizes, strides: self.strides, many: None })
     }
     /// Never unwinds, so that callers may keep values in registers meanwhile.
     #[cold]

@@ -134,12 +134,14 @@ impl Tensor {
         let numel = self.0.numel;
         let storage = Storage::empty(numel as usize * dtype.size(), Device::Cpu)?;
         let facts = Survey::row_major(numel);
-        let dims = if self.0.flags & ROW_MAJOR != 0 {
-            self.0.dims.clone()
-        } else {
-            Dims::contiguous(self.sizes())
-        };
-        Ok(Self::surveyed(Owner::Storage(storage), dims, facts, 0, dtype, Device::Cpu, 0))
+        let owner = Owner::Storage(storage);
+        if self.0.flags & ROW_MAJOR != 0
+            && let Some(dims) = self.0.dims.short()
+        {
+            return Ok(Self::surveyed(owner, dims, facts, 0, dtype, Device::Cpu, 0));
+        }
+        let dims = Dims::contiguous(self.sizes());
+        Ok(Self::surveyed(owner, dims, facts, 0, dtype, Device::Cpu, 0))
     }
     /// A fresh tensor with any bytes in it.
     ///
@@ -296,7 +298,13 @@ impl Tensor {
         let i = &*self.0;
         let (owner, flags) = (Owner::Base(self.root().clone()), i.flags & (CONJ | NEG | INFERENCE));
         let unknown = Survey { numel: 0, contiguous: false, row_major: false, last: 0 };
-        let mut t = Self::surveyed(owner, i.dims.clone(), unknown, offset, i.dtype, i.device, flags);
+        let mut t = match i.dims.short() {
+            Some(dims) => Self::surveyed(owner, dims, unknown, offset, i.dtype, i.device, flags),
+            None => {
+                let dims = Dims::new(self.sizes(), self.strides());
+                Self::surveyed(owner, dims, unknown, offset, i.dtype, i.device, flags)
+            }
+        };
         // edited where it lies: changed on the stack and then copied, it would be waited for
         if let Some(new) = Shared::get_mut(&mut t.0) {
             let (sizes, strides) = new.dims.parts_mut();
@@ -341,7 +349,7 @@ impl Tensor {
             row_major: i.flags & ROW_MAJOR != 0,
             last: 0,
         };
-        let dims = i.dims.clone();
+        let dims = Dims::new(self.sizes(), self.strides());
         Self::surveyed(owner, dims, facts, i.offset, i.dtype, i.device, flags)
     }
     /// The root tensor that a view was made of, or the tensor itself.
