@@ -1,6 +1,8 @@
 //! The one iterator of pointwise operators: broadcasting, promotion, allocation, overlap checks, dimension collapsing,
 //! vectorised inner loops, parallel split.
 
+mod small;
+
 use crate::DType;
 use crate::access::byte_extent;
 use crate::device::Device;
@@ -105,68 +107,29 @@ impl PointwiseSpec {
     }
 }
 
+/// `sum += g` where nobody else has a handle on either, without dispatch and locks: for the accumulation of gradients.
+/// False, with nothing done, where the operator has to be called.
+#[inline]
+pub fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
+    small::add_unshared(sum, g)
+}
+
 /// Runs a pointwise operator into a fresh tensor.
 ///
 /// # Errors
 /// Shapes that do not broadcast, dtypes that do not promote or have no kernel, devices that differ.
-#[inline]
-pub fn pointwise(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<Tensor> {
-    let a = inputs[0];
-    if spec.promote != Promote::Divide
-        && a.is_plain()
-        && a.device() == Device::Cpu
-        && inputs[1..].iter().all(|t| {
-            t.is_plain() && t.dtype() == a.dtype() && t.sizes() == a.sizes() && t.device() == Device::Cpu
-        })
-    {
-        let compute = spec.compute_of_same(a.dtype());
-        if compute == a.dtype()
-            && let Some(l) = spec.find(compute)
-            && l.ins[..inputs.len()].iter().all(|d| *d == compute)
-        {
-            let out = Tensor::fresh_contiguous(a.sizes(), a.numel(), l.out, Device::Cpu)?;
-            flat(l.run, spec.kernel.cost, &out, l.out, inputs, compute, params)?;
-            return Ok(out);
-        }
-    }
-    pointwise_typed(spec, None, inputs, params)
-}
-
-/// All operands plain, same sizes, same input dtype; the output is fresh.
-#[inline]
-fn flat(
-    run: LoopFn,
-    cost: u32,
-    out: &Tensor,
-    od: DType,
-    inputs: &[&Tensor],
-    id: DType,
+pub fn pointwise<const N: usize>(
+    spec: &PointwiseSpec,
+    inputs: &[&Tensor; N],
     params: &[Param],
-) -> Result<()> {
-    let lock = |i: usize| (inputs[i].storage().lock(), false);
-    let _holds = match inputs.len() {
-        1 => Holds::one(lock(0).0, false),
-        2 => Holds::two(lock(0), lock(1)),
-        _ => Holds::three(lock(0), lock(1), lock(2)),
+) -> Result<Tensor> {
+    match small::way(spec, inputs) {
+        Some(way) => small::fresh(&way, inputs, params),
+        None => pointwise_typed(spec, None, inputs, params),
     }
-    .map_err(busy)?;
-    let n = out.numel() as usize;
-    let mut ptrs = [std::ptr::null_mut::<u8>(); MAX_OPERANDS];
-    let mut strides = [0isize; MAX_OPERANDS];
-    ptrs[0] = out.storage().ptr();
-    strides[0] = od.size() as isize;
-    for (i, t) in inputs.iter().enumerate() {
-        // SAFETY: views are checked against their storage when made, and storages never shrink.
-        ptrs[i + 1] = unsafe { t.storage().ptr().add(t.storage_offset() as usize * id.size()) };
-        strides[i + 1] = id.size() as isize;
-    }
-    let bytes = n * (od.size() + id.size() * inputs.len());
-    // SAFETY: `n` elements in every operand, dtypes as the loop wants; the output is fresh, inputs are held.
-    unsafe { run_1d(run, cost, &ptrs, &strides, n, params, stream_flag(bytes)) };
-    Ok(())
 }
 
-/// Non-temporal stores pay off when the operands together exceed about twice the L2 cache.
+/// Non-temporal stores pay off when the operands together exceed what the caches will hold.
 fn stream_flag(bytes: usize) -> u32 {
     if bytes > flambeau_cpu::cache::stream_threshold() { STREAM } else { 0 }
 }
@@ -228,7 +191,16 @@ pub fn pointwise_typed(
 ///
 /// # Errors
 /// As [`pointwise`]; and when the result's shape or dtype does not fit.
-pub fn pointwise_inplace(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<()> {
+pub fn pointwise_inplace<const N: usize>(
+    spec: &PointwiseSpec,
+    inputs: &[&Tensor; N],
+    params: &[Param],
+) -> Result<()> {
+    if let Some(way) = small::way(spec, inputs)
+        && small::in_place(&way, inputs, params)?
+    {
+        return Ok(());
+    }
     run(spec, None, inputs, params, Some(inputs[0])).map(drop)
 }
 /// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into an existing tensor of the

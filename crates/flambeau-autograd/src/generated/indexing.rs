@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::indexing as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -83,7 +83,7 @@ impl Backward for IndexBackward {
         let self_sizes = &self.self_sizes[..];
         let indices = &self.indices.unpack_opt(cx, "indices")?[..];
         let g0 = Some(index_backward(grad, self_sizes, indices)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -94,14 +94,12 @@ fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> 
         rt::not_differentiable("index", "indices", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index(self_, indices))?;
+    let mut out = rt::below(|| ops::index(self_, indices))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = IndexBackward {
-            indices: SavedList::input_opt(indices),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            IndexBackward { indices: SavedList::input_opt(indices), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -135,7 +133,7 @@ impl Backward for IndexPutBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.indices.release();
@@ -151,11 +149,11 @@ fn index_put_autograd(
         rt::not_differentiable("index_put", "indices", t)?;
     }
     let rec = rt::recording(&[self_, values]);
-    let out = rt::below(|| ops::index_put(self_, indices, values, accumulate))?;
+    let mut out = rt::below(|| ops::index_put(self_, indices, values, accumulate))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(values);
+        let edges = Edges::of([Some(self_), Some(values)]);
         let body = IndexPutBackward { accumulate, indices: SavedList::input_opt(indices) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
         return Err(no_forward("index_put"));
@@ -175,7 +173,7 @@ fn index_put_inplace_autograd(
     let rec = rt::recording(&[self_, values]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(values);
+        let edges = Edges::of([Some(self_), Some(values)]);
         let s_indices = SavedList::input_opt(indices);
         Some((edges, s_indices))
     } else {
@@ -204,9 +202,9 @@ impl Backward for GatherBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(gather_backward(grad, self_sizes, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -215,15 +213,11 @@ impl Backward for GatherBackward {
 fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
     rt::not_differentiable("gather", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
+    let mut out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = GatherBackward {
-            dim,
-            index: Saved::input(index),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = GatherBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -269,7 +263,7 @@ impl Backward for ScatterBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -278,12 +272,11 @@ impl Backward for ScatterBackward {
 fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter(self_, dim, index, src))?;
+    let mut out = rt::below(|| ops::scatter(self_, dim, index, src))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
-        let body =
-            ScatterBackward { dim, index: Saved::input(index), src_sizes: SizeVec::from_slice(src.sizes()) };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_), Some(src)]);
+        let body = ScatterBackward { dim, index: Saved::input(index), src_sizes: size_vec(src.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("scatter"));
@@ -296,7 +289,7 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -304,7 +297,7 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
     };
     rt::below(|| ops::scatter_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
-        let body = ScatterBackward { dim, index: s_index, src_sizes: SizeVec::from_slice(src.sizes()) };
+        let body = ScatterBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -333,9 +326,9 @@ impl Backward for ScatterValueBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(scatter_zero(grad, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -344,11 +337,11 @@ impl Backward for ScatterValueBackward {
 fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::scatter_value(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::scatter_value(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ScatterValueBackward { dim, index: Saved::input(index) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("scatter"));
@@ -361,7 +354,7 @@ fn scatter_value_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, valu
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -458,12 +451,12 @@ impl Backward for ScatterAddBackward {
         let src_sizes = &self.src_sizes[..];
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
+            let index = &self.index.unpack_last(cx, "index")?;
             Some(gathered(grad, dim, index, src_sizes)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -472,15 +465,15 @@ impl Backward for ScatterAddBackward {
 fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter_add", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter_add(self_, dim, index, src))?;
+    let mut out = rt::below(|| ops::scatter_add(self_, dim, index, src))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterAddBackward {
             dim,
             index: Saved::input_if(edges.wants(1), index),
-            src_sizes: SizeVec::from_slice(src.sizes()),
+            src_sizes: size_vec(src.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("scatter_add"));
@@ -493,7 +486,7 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input_if(edges.wants(1), index);
         Some((edges, s_index))
     } else {
@@ -501,7 +494,7 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
     };
     rt::below(|| ops::scatter_add_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
-        let body = ScatterAddBackward { dim, index: s_index, src_sizes: SizeVec::from_slice(src.sizes()) };
+        let body = ScatterAddBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -538,15 +531,15 @@ impl Backward for ScatterReduceBackward {
         let include_self = self.include_self;
         let reduce = &self.reduce[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let src = &self.src.unpack(cx, "src")?;
+            let index = &self.index.unpack_last(cx, "index")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            let src = &self.src.unpack_last(cx, "src")?;
             scatter_reduce_backward(grad, self_, dim, index, src, reduce, include_self, result)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -565,9 +558,9 @@ fn scatter_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter_reduce", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter_reduce(self_, dim, index, src, reduce, include_self))?;
+    let mut out = rt::below(|| ops::scatter_reduce(self_, dim, index, src, reduce, include_self))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterReduceBackward {
             dim,
             include_self,
@@ -577,7 +570,7 @@ fn scatter_reduce_autograd(
             self_: Saved::input(self_),
             src: Saved::input(src),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("scatter_reduce"));
@@ -597,7 +590,7 @@ fn scatter_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_src = Saved::input(src);
@@ -648,9 +641,9 @@ impl Backward for IndexSelectBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(index_select_backward(grad, self_sizes, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -659,15 +652,12 @@ impl Backward for IndexSelectBackward {
 fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_select", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index_select(self_, dim, index))?;
+    let mut out = rt::below(|| ops::index_select(self_, dim, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = IndexSelectBackward {
-            dim,
-            index: Saved::input(index),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            IndexSelectBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -699,12 +689,12 @@ impl Backward for IndexAddBackward {
         let source_sizes = &self.source_sizes[..];
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
+            let index = &self.index.unpack_last(cx, "index")?;
             Some(mul_scalar(&selected(grad, dim, index, source_sizes)?, alpha.conj())?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -719,16 +709,16 @@ fn index_add_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_add", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_add(self_, dim, index, source, alpha))?;
+    let mut out = rt::below(|| ops::index_add(self_, dim, index, source, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexAddBackward {
             alpha,
             dim,
             index: Saved::input_if(edges.wants(1), index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
+            source_sizes: size_vec(source.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("index_add"));
@@ -747,7 +737,7 @@ fn index_add_inplace_autograd(
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input_if(edges.wants(1), index);
         Some((edges, s_index))
     } else {
@@ -755,12 +745,7 @@ fn index_add_inplace_autograd(
     };
     rt::below(|| ops::index_add_(self_, dim, index, source, alpha))?;
     if let Some((edges, s_index)) = before {
-        let body = IndexAddBackward {
-            alpha,
-            dim,
-            index: s_index,
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let body = IndexAddBackward { alpha, dim, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -804,7 +789,7 @@ impl Backward for IndexCopyBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -813,15 +798,12 @@ impl Backward for IndexCopyBackward {
 fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_copy", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
+    let mut out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
-        let body = IndexCopyBackward {
-            dim,
-            index: Saved::input(index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_), Some(source)]);
+        let body =
+            IndexCopyBackward { dim, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("index_copy"));
@@ -834,7 +816,7 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -842,8 +824,7 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
     };
     rt::below(|| ops::index_copy_(self_, dim, index, source))?;
     if let Some((edges, s_index)) = before {
-        let body =
-            IndexCopyBackward { dim, index: s_index, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = IndexCopyBackward { dim, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -872,9 +853,9 @@ impl Backward for IndexFillBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(index_zero(grad, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -883,11 +864,11 @@ impl Backward for IndexFillBackward {
 fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index_fill(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::index_fill(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = IndexFillBackward { dim, index: Saved::input(index) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("index_fill"));
@@ -900,7 +881,7 @@ fn index_fill_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: 
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -939,7 +920,7 @@ impl Backward for IndexFillTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -948,11 +929,11 @@ impl Backward for IndexFillTensorBackward {
 fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_, value]);
-    let out = rt::below(|| ops::index_fill_tensor(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::index_fill_tensor(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         return Err(no_forward("index_fill"));
@@ -970,7 +951,7 @@ fn index_fill_tensor_inplace_autograd(
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -1005,15 +986,15 @@ impl Backward for IndexReduceBackward {
         let include_self = self.include_self;
         let reduce = &self.reduce[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let source = &self.source.unpack(cx, "source")?;
+            let index = &self.index.unpack_last(cx, "index")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            let source = &self.source.unpack_last(cx, "source")?;
             index_reduce_backward(grad, self_, dim, index, source, reduce, include_self, result)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1032,9 +1013,9 @@ fn index_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_reduce", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_reduce(self_, dim, index, source, reduce, include_self))?;
+    let mut out = rt::below(|| ops::index_reduce(self_, dim, index, source, reduce, include_self))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexReduceBackward {
             dim,
             include_self,
@@ -1044,7 +1025,7 @@ fn index_reduce_autograd(
             self_: Saved::input(self_),
             source: Saved::input(source),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("index_reduce"));
@@ -1064,7 +1045,7 @@ fn index_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_source = Saved::input(source);
@@ -1113,9 +1094,9 @@ impl Backward for MaskedSelectBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let mask = &self.mask.unpack(cx, "mask")?;
+        let mask = &self.mask.unpack_last(cx, "mask")?;
         let g0 = Some(masked_select_backward(grad, self_sizes, mask)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.mask.release();
@@ -1124,12 +1105,11 @@ impl Backward for MaskedSelectBackward {
 fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_select", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::masked_select(self_, mask))?;
+    let mut out = rt::below(|| ops::masked_select(self_, mask))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body =
-            MaskedSelectBackward { mask: Saved::input(mask), self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = MaskedSelectBackward { mask: Saved::input(mask), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1153,9 +1133,9 @@ impl Backward for MaskedFillBackward {
     const NAME: &'static str = "MaskedFillBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let mask = &self.mask.unpack(cx, "mask")?;
+        let mask = &self.mask.unpack_last(cx, "mask")?;
         let g0 = Some(masked_not(mask, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.mask.release();
@@ -1164,11 +1144,11 @@ impl Backward for MaskedFillBackward {
 fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::masked_fill(self_, mask, value))?;
+    let mut out = rt::below(|| ops::masked_fill(self_, mask, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MaskedFillBackward { mask: Saved::input(mask) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("masked_fill"));
@@ -1181,7 +1161,7 @@ fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) ->
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1218,7 +1198,7 @@ impl Backward for MaskedFillTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mask.release();
@@ -1227,11 +1207,11 @@ impl Backward for MaskedFillTensorBackward {
 fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_, value]);
-    let out = rt::below(|| ops::masked_fill_tensor(self_, mask, value))?;
+    let mut out = rt::below(|| ops::masked_fill_tensor(self_, mask, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         return Err(no_forward("masked_fill"));
@@ -1244,7 +1224,7 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1283,7 +1263,7 @@ impl Backward for MaskedScatterBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mask.release();
@@ -1292,14 +1272,11 @@ impl Backward for MaskedScatterBackward {
 fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_scatter", "mask", mask)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
+    let mut out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
-        let body = MaskedScatterBackward {
-            mask: Saved::input(mask),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_), Some(source)]);
+        let body = MaskedScatterBackward { mask: Saved::input(mask), source_sizes: size_vec(source.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("masked_scatter"));
@@ -1312,7 +1289,7 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_mask = Saved::input(mask);
         Some((edges, s_mask))
     } else {
@@ -1320,7 +1297,7 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
     };
     rt::below(|| ops::masked_scatter_(self_, mask, source))?;
     if let Some((edges, s_mask)) = before {
-        let body = MaskedScatterBackward { mask: s_mask, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = MaskedScatterBackward { mask: s_mask, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1343,9 +1320,9 @@ impl Backward for TakeBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(take_backward(grad, self_sizes, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -1354,12 +1331,11 @@ impl Backward for TakeBackward {
 fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("take", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::take(self_, index))?;
+    let mut out = rt::below(|| ops::take(self_, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body =
-            TakeBackward { index: Saved::input(index), self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = TakeBackward { index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1399,7 +1375,7 @@ impl Backward for PutBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1408,15 +1384,12 @@ impl Backward for PutBackward {
 fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     rt::not_differentiable("put", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::put(self_, index, source, accumulate))?;
+    let mut out = rt::below(|| ops::put(self_, index, source, accumulate))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
-        let body = PutBackward {
-            accumulate,
-            index: Saved::input(index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_), Some(source)]);
+        let body =
+            PutBackward { accumulate, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         return Err(no_forward("put"));
@@ -1429,7 +1402,7 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         Some((edges, s_index))
     } else {
@@ -1437,8 +1410,7 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
     };
     rt::below(|| ops::put_(self_, index, source, accumulate))?;
     if let Some((edges, s_index)) = before {
-        let body =
-            PutBackward { accumulate, index: s_index, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = PutBackward { accumulate, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1460,16 +1432,16 @@ impl Backward for SelectScatterBackward {
         let index = self.index;
         let g0 = if cx.need(0) { Some(select_scatter_self(grad, dim, index)?) } else { None };
         let g1 = if cx.need(1) { Some(select(grad, dim, index)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
+    let mut out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = SelectScatterBackward { dim, index };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("select_scatter"));
@@ -1494,7 +1466,7 @@ impl Backward for SliceScatterBackward {
         let step = self.step;
         let g0 = if cx.need(0) { Some(slice_scatter_self(grad, dim, start, end, step)?) } else { None };
         let g1 = if cx.need(1) { Some(ops::slice(grad, dim, start, end, step)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn slice_scatter_autograd(
@@ -1506,11 +1478,11 @@ fn slice_scatter_autograd(
     step: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::slice_scatter(self_, src, dim, start, end, step))?;
+    let mut out = rt::below(|| ops::slice_scatter(self_, src, dim, start, end, step))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = SliceScatterBackward { dim, end, start, step };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("slice_scatter"));
@@ -1533,7 +1505,7 @@ impl Backward for DiagonalScatterBackward {
         let offset = self.offset;
         let g0 = if cx.need(0) { Some(diagonal_scatter_self(grad, offset, dim1, dim2)?) } else { None };
         let g1 = if cx.need(1) { Some(ops::diagonal(grad, offset, dim1, dim2)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn diagonal_scatter_autograd(
@@ -1544,11 +1516,11 @@ fn diagonal_scatter_autograd(
     dim2: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::diagonal_scatter(self_, src, offset, dim1, dim2))?;
+    let mut out = rt::below(|| ops::diagonal_scatter(self_, src, offset, dim1, dim2))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = DiagonalScatterBackward { dim1, dim2, offset };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         return Err(no_forward("diagonal_scatter"));

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::pointwise as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -123,16 +123,16 @@ impl Backward for AddBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, alpha.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::add(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::add(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = AddBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -152,7 +152,7 @@ fn add_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         Some(edges)
     } else {
         None
@@ -191,16 +191,16 @@ impl Backward for SubBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::sub(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::sub(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = SubBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -220,7 +220,7 @@ fn sub_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         Some(edges)
     } else {
         None
@@ -259,16 +259,16 @@ impl Backward for RsubBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
         let g1 = if cx.need(1) { Some(grad.clone()) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::rsub(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::rsub(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = RsubBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -294,18 +294,18 @@ impl Backward for MulBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            Some(mul(grad, &conj(other)?)?)
+            let other = &self.other.unpack_last(cx, "other")?;
+            Some(mul_conj(grad, other)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(mul(grad, &conj(self_)?)?)
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            Some(mul_conj(grad, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -314,22 +314,22 @@ impl Backward for MulBackward {
 }
 fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::mul(self_, other))?;
+    let mut out = rt::below(|| ops::mul(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MulBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul(grad, &conj(other)?))?,
-                rt::elementwise_jvp(t1, |grad| mul(grad, &conj(self_)?))?,
+                rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
+                rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -341,7 +341,7 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -361,8 +361,8 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
             let t1 = rt::tangent(other);
             let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul(grad, &conj(other)?))?,
-                rt::elementwise_jvp(t1, |grad| mul(grad, &conj(self_)?))?,
+                rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
+                rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -391,12 +391,12 @@ impl Backward for DivBackward {
         };
         let g1 = if cx.need(1) {
             let other = &self.other.unpack(cx, "other")?;
-            let result = &self.result.unpack(cx, "result")?;
+            let result = &self.result.unpack_last(cx, "result")?;
             Some(neg(&mul(grad, &conj(&div(result, other)?)?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -405,11 +405,11 @@ impl Backward for DivBackward {
 }
 fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::div(self_, other))?;
+    let mut out = rt::below(|| ops::div(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivBackward { other: Saved::input(other), result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -430,7 +430,7 @@ fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         Some((edges, s_other))
     } else {
@@ -479,12 +479,12 @@ impl Backward for DivModeBackward {
         };
         let g1 = if cx.need(1) {
             let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(div_mode_other(grad, self_, other, rounding_mode)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -493,15 +493,15 @@ impl Backward for DivModeBackward {
 }
 fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
+    let mut out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivModeBackward {
             other: Saved::input(other),
             rounding_mode: rounding_mode.map(str::to_string),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -521,7 +521,7 @@ fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Opti
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -589,13 +589,13 @@ impl Backward for RemainderBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -604,14 +604,14 @@ impl Backward for RemainderBackward {
 }
 fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::remainder(self_, other))?;
+    let mut out = rt::below(|| ops::remainder(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = RemainderBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -633,7 +633,7 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -679,13 +679,13 @@ impl Backward for FmodBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -694,14 +694,14 @@ impl Backward for FmodBackward {
 }
 fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmod(self_, other))?;
+    let mut out = rt::below(|| ops::fmod(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmodBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -723,7 +723,7 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
@@ -777,13 +777,13 @@ impl Backward for PowBackward {
         };
         let g1 = if cx.need(1) {
             let exponent = &self.exponent.unpack(cx, "exponent")?;
-            let result = &self.result.unpack(cx, "result")?;
+            let result = &self.result.unpack_last(cx, "result")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(pow_exponent(grad, self_, exponent, result)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.exponent.release();
@@ -793,15 +793,15 @@ impl Backward for PowBackward {
 }
 fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, exponent]);
-    let out = rt::below(|| ops::pow(self_, exponent))?;
+    let mut out = rt::below(|| ops::pow(self_, exponent))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(exponent);
+        let edges = Edges::of([Some(self_), Some(exponent)]);
         let body = PowBackward {
             exponent: Saved::input(exponent),
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
         let t = rt::jvp(|| {
@@ -822,7 +822,7 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, exponent]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(exponent);
+        let edges = Edges::of([Some(self_), Some(exponent)]);
         let s_exponent = Saved::input(exponent);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_exponent, s_self_))
@@ -879,7 +879,7 @@ impl Backward for MaximumBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -888,11 +888,11 @@ impl Backward for MaximumBackward {
 }
 fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::maximum(self_, other))?;
+    let mut out = rt::below(|| ops::maximum(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MaximumBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -935,7 +935,7 @@ impl Backward for MinimumBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -944,11 +944,11 @@ impl Backward for MinimumBackward {
 }
 fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::minimum(self_, other))?;
+    let mut out = rt::below(|| ops::minimum(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MinimumBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -991,7 +991,7 @@ impl Backward for FmaxBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1000,11 +1000,11 @@ impl Backward for FmaxBackward {
 }
 fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmax(self_, other))?;
+    let mut out = rt::below(|| ops::fmax(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmaxBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1047,7 +1047,7 @@ impl Backward for FminBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1056,11 +1056,11 @@ impl Backward for FminBackward {
 }
 fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmin(self_, other))?;
+    let mut out = rt::below(|| ops::fmin(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FminBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1130,15 +1130,15 @@ impl Backward for ClampTensorBackward {
 }
 fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
-    let out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
+    let mut out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_).opt(min).opt(max);
+        let edges = Edges::of([Some(self_), min, max]);
         let body = ClampTensorBackward {
             max: SavedOpt::input(max),
             min: SavedOpt::input(min),
             self_: Saved::input(self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -1168,7 +1168,7 @@ fn clamp_tensor_inplace_autograd(self_: &Tensor, min: Option<&Tensor>, max: Opti
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).opt(min).opt(max);
+        let edges = Edges::of([Some(self_), min, max]);
         let s_max = SavedOpt::input(max);
         let s_min = SavedOpt::input(min);
         let s_self_ = Saved::copy_of(self_)?;
@@ -1239,9 +1239,9 @@ impl Backward for ClampBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
         let min = self.min;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(clamp_self(grad, self_, min, max)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1249,11 +1249,11 @@ impl Backward for ClampBackward {
 }
 fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp(self_, min, max))?;
+    let mut out = rt::below(|| ops::clamp(self_, min, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampBackward { max, min, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1269,7 +1269,7 @@ fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scala
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1325,7 +1325,7 @@ impl Backward for ClampMinTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.min.release();
@@ -1334,11 +1334,11 @@ impl Backward for ClampMinTensorBackward {
 }
 fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, min]);
-    let out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
+    let mut out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(min);
+        let edges = Edges::of([Some(self_), Some(min)]);
         let body = ClampMinTensorBackward { min: Saved::input(min), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
         let t = rt::jvp(|| {
@@ -1358,7 +1358,7 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
     let rec = rt::recording(&[self_, min]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(min);
+        let edges = Edges::of([Some(self_), Some(min)]);
         let s_min = Saved::input(min);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_min, s_self_))
@@ -1401,9 +1401,9 @@ impl Backward for ClampMinBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let min = self.min;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(masked(&ops::gt(self_, &number(min)?)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1411,11 +1411,11 @@ impl Backward for ClampMinBackward {
 }
 fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp_min(self_, min))?;
+    let mut out = rt::below(|| ops::clamp_min(self_, min))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampMinBackward { min, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1431,7 +1431,7 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1482,7 +1482,7 @@ impl Backward for ClampMaxTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.max.release();
@@ -1491,11 +1491,11 @@ impl Backward for ClampMaxTensorBackward {
 }
 fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, max]);
-    let out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
+    let mut out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(max);
+        let edges = Edges::of([Some(self_), Some(max)]);
         let body = ClampMaxTensorBackward { max: Saved::input(max), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
         let t = rt::jvp(|| {
@@ -1515,7 +1515,7 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
     let rec = rt::recording(&[self_, max]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(max);
+        let edges = Edges::of([Some(self_), Some(max)]);
         let s_max = Saved::input(max);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_max, s_self_))
@@ -1558,9 +1558,9 @@ impl Backward for ClampMaxBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(masked(&ops::lt(self_, &number(max)?)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1568,11 +1568,11 @@ impl Backward for ClampMaxBackward {
 }
 fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp_max(self_, max))?;
+    let mut out = rt::below(|| ops::clamp_max(self_, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampMaxBackward { max, self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1588,7 +1588,7 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1639,8 +1639,8 @@ impl Backward for LerpTensorBackward {
             None
         };
         let g2 = if cx.need(2) {
-            let end = &self.end.unpack(cx, "end")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let end = &self.end.unpack_last(cx, "end")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(chain(grad, sub(end, self_))?)
         } else {
             None
@@ -1655,15 +1655,15 @@ impl Backward for LerpTensorBackward {
 }
 fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end, weight]);
-    let out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
+    let mut out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
+        let edges = Edges::of([Some(self_), Some(end), Some(weight)]);
         let body = LerpTensorBackward {
             end: Saved::input_if(edges.wants(2), end),
             self_: Saved::input_if(edges.wants(2), self_),
             weight: Saved::input_if(edges.wants(0) || edges.wants(1), weight),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
         let t = rt::jvp(|| {
@@ -1685,7 +1685,7 @@ fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -
     let rec = rt::recording(&[self_, end, weight]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
+        let edges = Edges::of([Some(self_), Some(end), Some(weight)]);
         let s_end = Saved::input_if(edges.wants(2), end);
         let s_self_ = Saved::copy_of_if(edges.wants(2), self_)?;
         let s_weight = Saved::input_if(edges.wants(0) || edges.wants(1), weight);
@@ -1732,16 +1732,16 @@ impl Backward for LerpBackward {
         let weight = self.weight;
         let g0 = if cx.need(0) { Some(lerp_self(grad, weight)?) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, weight.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end]);
-    let out = rt::below(|| ops::lerp(self_, end, weight))?;
+    let mut out = rt::below(|| ops::lerp(self_, end, weight))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(end);
+        let edges = Edges::of([Some(self_), Some(end)]);
         let body = LerpBackward { weight };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end]) {
         let t = rt::jvp(|| {
@@ -1761,7 +1761,7 @@ fn lerp_inplace_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result
     let rec = rt::recording(&[self_, end]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(end);
+        let edges = Edges::of([Some(self_), Some(end)]);
         Some(edges)
     } else {
         None
@@ -1802,13 +1802,13 @@ impl Backward for AddcmulBackward {
         let value = self.value;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
+            let tensor2 = &self.tensor2.unpack_last(cx, "tensor2")?;
             Some(chain(grad, mul_scalar(tensor2, value))?)
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let tensor1 = &self.tensor1.unpack(cx, "tensor1")?;
+            let tensor1 = &self.tensor1.unpack_last(cx, "tensor1")?;
             Some(chain(grad, mul_scalar(tensor1, value))?)
         } else {
             None
@@ -1822,15 +1822,15 @@ impl Backward for AddcmulBackward {
 }
 fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
+    let mut out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let body = AddcmulBackward {
             tensor1: Saved::input_if(edges.wants(2), tensor1),
             tensor2: Saved::input_if(edges.wants(1), tensor2),
             value,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
         let t = rt::jvp(|| {
@@ -1852,7 +1852,7 @@ fn addcmul_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1), tensor2);
         Some((edges, s_tensor1, s_tensor2))
@@ -1909,7 +1909,7 @@ impl Backward for AddcdivBackward {
             None
         };
         let g2 = if cx.need(2) {
-            let tensor1 = &self.tensor1.unpack(cx, "tensor1")?;
+            let tensor1 = &self.tensor1.unpack_last(cx, "tensor1")?;
             let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
             Some(neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)?)
         } else {
@@ -1924,15 +1924,15 @@ impl Backward for AddcdivBackward {
 }
 fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
+    let mut out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let body = AddcdivBackward {
             tensor1: Saved::input_if(edges.wants(2), tensor1),
             tensor2: Saved::input_if(edges.wants(1) || edges.wants(2), tensor2),
             value,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
         let t = rt::jvp(|| {
@@ -1956,7 +1956,7 @@ fn addcdiv_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1) || edges.wants(2), tensor2);
         Some((edges, s_tensor1, s_tensor2))
@@ -2016,7 +2016,7 @@ impl Backward for WhereBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.condition.release();
@@ -2025,11 +2025,11 @@ impl Backward for WhereBackward {
 fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("where", "condition", condition)?;
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::where_(condition, self_, other))?;
+    let mut out = rt::below(|| ops::where_(condition, self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = WhereBackward { condition: Saved::input(condition) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2072,7 +2072,7 @@ impl Backward for Atan2Backward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2081,11 +2081,11 @@ impl Backward for Atan2Backward {
 }
 fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::atan2(self_, other))?;
+    let mut out = rt::below(|| ops::atan2(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = Atan2Backward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2105,7 +2105,7 @@ fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -2150,19 +2150,19 @@ impl Backward for HypotBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
             let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mul(grad, &div(self_, result)?)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
+            let other = &self.other.unpack_last(cx, "other")?;
             let result = &self.result.unpack(cx, "result")?;
             Some(mul(grad, &div(other, result)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2172,15 +2172,15 @@ impl Backward for HypotBackward {
 }
 fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::hypot(self_, other))?;
+    let mut out = rt::below(|| ops::hypot(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = HypotBackward {
             other: Saved::input_if(edges.wants(1), other),
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2201,7 +2201,7 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_other, s_self_))
@@ -2245,14 +2245,14 @@ impl Backward for CopysignBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(copysign_self(grad, self_, result)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.result.release();
@@ -2261,14 +2261,14 @@ impl Backward for CopysignBackward {
 }
 fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::copysign(self_, other))?;
+    let mut out = rt::below(|| ops::copysign(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = CopysignBackward {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2289,7 +2289,7 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_self_))
     } else {
@@ -2332,14 +2332,14 @@ impl Backward for NextafterBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(nextafter_self(grad, self_, other)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2348,14 +2348,14 @@ impl Backward for NextafterBackward {
 }
 fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::nextafter(self_, other))?;
+    let mut out = rt::below(|| ops::nextafter(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = NextafterBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(0), self_),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2375,7 +2375,7 @@ fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         Some((edges, s_other, s_self_))
@@ -2446,7 +2446,7 @@ impl Backward for LogaddexpBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2455,11 +2455,11 @@ impl Backward for LogaddexpBackward {
 }
 fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::logaddexp(self_, other))?;
+    let mut out = rt::below(|| ops::logaddexp(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = LogaddexpBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2506,7 +2506,7 @@ impl Backward for Logaddexp2Backward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2515,11 +2515,11 @@ impl Backward for Logaddexp2Backward {
 }
 fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::logaddexp2(self_, other))?;
+    let mut out = rt::below(|| ops::logaddexp2(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = Logaddexp2Backward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2566,7 +2566,7 @@ impl Backward for XlogyBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2575,11 +2575,11 @@ impl Backward for XlogyBackward {
 }
 fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::xlogy(self_, other))?;
+    let mut out = rt::below(|| ops::xlogy(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = XlogyBackward { other: Saved::input(other), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2599,7 +2599,7 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_other, s_self_))
@@ -2670,9 +2670,9 @@ impl Backward for SoftplusBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let beta = self.beta;
         let threshold = self.threshold;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(softplus_backward(grad, self_, beta, threshold)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -2680,11 +2680,11 @@ impl Backward for SoftplusBackward {
 }
 fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::softplus(self_, beta, threshold))?;
+    let mut out = rt::below(|| ops::softplus(self_, beta, threshold))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::unary as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -150,9 +150,9 @@ impl Backward for AbsBackward {
     const NAME: &'static str = "AbsBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::sgn(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -160,11 +160,11 @@ impl Backward for AbsBackward {
 }
 fn abs_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::abs(self_))?;
+    let mut out = rt::below(|| ops::abs(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AbsBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -180,7 +180,7 @@ fn abs_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -217,10 +217,10 @@ impl Backward for SgnBackward {
     const NAME: &'static str = "SgnBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(sgn_backward(grad, self_, result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -229,11 +229,11 @@ impl Backward for SgnBackward {
 }
 fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sgn(self_))?;
+    let mut out = rt::below(|| ops::sgn(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SgnBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -250,7 +250,7 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -286,16 +286,16 @@ impl Backward for SignBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn sign_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sign(self_))?;
+    let mut out = rt::below(|| ops::sign(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SignBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -311,7 +311,7 @@ fn sign_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -346,16 +346,16 @@ impl Backward for NegBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(neg(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::neg(self_))?;
+    let mut out = rt::below(|| ops::neg(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = NegBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -371,7 +371,7 @@ fn neg_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -403,9 +403,9 @@ impl Backward for ReciprocalBackward {
     const NAME: &'static str = "ReciprocalBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(neg(&chain(grad, ops::square(result))?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -413,11 +413,11 @@ impl Backward for ReciprocalBackward {
 }
 fn reciprocal_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::reciprocal(self_))?;
+    let mut out = rt::below(|| ops::reciprocal(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ReciprocalBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -434,7 +434,7 @@ fn reciprocal_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -467,9 +467,9 @@ impl Backward for SqrtBackward {
     const NAME: &'static str = "SqrtBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(div(grad, &mul_scalar(&conj(result)?, 2)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -477,11 +477,11 @@ impl Backward for SqrtBackward {
 }
 fn sqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sqrt(self_))?;
+    let mut out = rt::below(|| ops::sqrt(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SqrtBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -498,7 +498,7 @@ fn sqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -531,9 +531,9 @@ impl Backward for RsqrtBackward {
     const NAME: &'static str = "RsqrtBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -541,11 +541,11 @@ impl Backward for RsqrtBackward {
 }
 fn rsqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::rsqrt(self_))?;
+    let mut out = rt::below(|| ops::rsqrt(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = RsqrtBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -564,7 +564,7 @@ fn rsqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -599,9 +599,9 @@ impl Backward for SquareBackward {
     const NAME: &'static str = "SquareBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul_scalar(&chain(grad, Ok(self_.clone()))?, 2)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -609,11 +609,11 @@ impl Backward for SquareBackward {
 }
 fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::square(self_))?;
+    let mut out = rt::below(|| ops::square(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SquareBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -631,7 +631,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -669,9 +669,9 @@ impl Backward for ExpBackward {
     const NAME: &'static str = "ExpBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, Ok(result.clone()))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -679,11 +679,11 @@ impl Backward for ExpBackward {
 }
 fn exp_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::exp(self_))?;
+    let mut out = rt::below(|| ops::exp(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ExpBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -700,7 +700,7 @@ fn exp_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -733,9 +733,9 @@ impl Backward for Exp2Backward {
     const NAME: &'static str = "Exp2Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -743,11 +743,11 @@ impl Backward for Exp2Backward {
 }
 fn exp2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::exp2(self_))?;
+    let mut out = rt::below(|| ops::exp2(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Exp2Backward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -766,7 +766,7 @@ fn exp2_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -801,9 +801,9 @@ impl Backward for Expm1Backward {
     const NAME: &'static str = "Expm1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, add_scalar(result, 1))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -811,11 +811,11 @@ impl Backward for Expm1Backward {
 }
 fn expm1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::expm1(self_))?;
+    let mut out = rt::below(|| ops::expm1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Expm1Backward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -832,7 +832,7 @@ fn expm1_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -865,9 +865,9 @@ impl Backward for LogBackward {
     const NAME: &'static str = "LogBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &conj(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -875,11 +875,11 @@ impl Backward for LogBackward {
 }
 fn log_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log(self_))?;
+    let mut out = rt::below(|| ops::log(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LogBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -895,7 +895,7 @@ fn log_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -931,9 +931,9 @@ impl Backward for Log2Backward {
     const NAME: &'static str = "Log2Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -941,11 +941,11 @@ impl Backward for Log2Backward {
 }
 fn log2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log2(self_))?;
+    let mut out = rt::below(|| ops::log2(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Log2Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -963,7 +963,7 @@ fn log2_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1001,9 +1001,9 @@ impl Backward for Log10Backward {
     const NAME: &'static str = "Log10Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1011,11 +1011,11 @@ impl Backward for Log10Backward {
 }
 fn log10_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log10(self_))?;
+    let mut out = rt::below(|| ops::log10(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Log10Backward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1033,7 +1033,7 @@ fn log10_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1071,9 +1071,9 @@ impl Backward for Log1pBackward {
     const NAME: &'static str = "Log1pBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &conj(&add_scalar(self_, 1)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1081,11 +1081,11 @@ impl Backward for Log1pBackward {
 }
 fn log1p_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log1p(self_))?;
+    let mut out = rt::below(|| ops::log1p(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Log1pBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1101,7 +1101,7 @@ fn log1p_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1137,9 +1137,9 @@ impl Backward for SinBackward {
     const NAME: &'static str = "SinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::cos(self_))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1147,11 +1147,11 @@ impl Backward for SinBackward {
 }
 fn sin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sin(self_))?;
+    let mut out = rt::below(|| ops::sin(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SinBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1167,7 +1167,7 @@ fn sin_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1203,9 +1203,9 @@ impl Backward for CosBackward {
     const NAME: &'static str = "CosBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&chain(grad, ops::sin(self_))?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1213,11 +1213,11 @@ impl Backward for CosBackward {
 }
 fn cos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::cos(self_))?;
+    let mut out = rt::below(|| ops::cos(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = CosBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1233,7 +1233,7 @@ fn cos_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1269,9 +1269,9 @@ impl Backward for TanBackward {
     const NAME: &'static str = "TanBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, add_scalar(&ops::square(result)?, 1))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1279,11 +1279,11 @@ impl Backward for TanBackward {
 }
 fn tan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::tan(self_))?;
+    let mut out = rt::below(|| ops::tan(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = TanBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1302,7 +1302,7 @@ fn tan_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -1337,9 +1337,9 @@ impl Backward for AsinBackward {
     const NAME: &'static str = "AsinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1347,11 +1347,11 @@ impl Backward for AsinBackward {
 }
 fn asin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::asin(self_))?;
+    let mut out = rt::below(|| ops::asin(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AsinBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1369,7 +1369,7 @@ fn asin_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1407,9 +1407,9 @@ impl Backward for AcosBackward {
     const NAME: &'static str = "AcosBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1417,11 +1417,11 @@ impl Backward for AcosBackward {
 }
 fn acos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::acos(self_))?;
+    let mut out = rt::below(|| ops::acos(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AcosBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1439,7 +1439,7 @@ fn acos_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1477,9 +1477,9 @@ impl Backward for AtanBackward {
     const NAME: &'static str = "AtanBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1487,11 +1487,11 @@ impl Backward for AtanBackward {
 }
 fn atan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::atan(self_))?;
+    let mut out = rt::below(|| ops::atan(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AtanBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1509,7 +1509,7 @@ fn atan_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1547,9 +1547,9 @@ impl Backward for SinhBackward {
     const NAME: &'static str = "SinhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::cosh(self_))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1557,11 +1557,11 @@ impl Backward for SinhBackward {
 }
 fn sinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sinh(self_))?;
+    let mut out = rt::below(|| ops::sinh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SinhBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1577,7 +1577,7 @@ fn sinh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1613,9 +1613,9 @@ impl Backward for CoshBackward {
     const NAME: &'static str = "CoshBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::sinh(self_))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1623,11 +1623,11 @@ impl Backward for CoshBackward {
 }
 fn cosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::cosh(self_))?;
+    let mut out = rt::below(|| ops::cosh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = CoshBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1643,7 +1643,7 @@ fn cosh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1679,9 +1679,9 @@ impl Backward for TanhBackward {
     const NAME: &'static str = "TanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, scalar_sub(1, &ops::square(result)?))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1689,11 +1689,11 @@ impl Backward for TanhBackward {
 }
 fn tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::tanh(self_))?;
+    let mut out = rt::below(|| ops::tanh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = TanhBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1712,7 +1712,7 @@ fn tanh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -1747,9 +1747,9 @@ impl Backward for AsinhBackward {
     const NAME: &'static str = "AsinhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1757,11 +1757,11 @@ impl Backward for AsinhBackward {
 }
 fn asinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::asinh(self_))?;
+    let mut out = rt::below(|| ops::asinh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AsinhBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1779,7 +1779,7 @@ fn asinh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1817,9 +1817,9 @@ impl Backward for AcoshBackward {
     const NAME: &'static str = "AcoshBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(acosh_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1827,11 +1827,11 @@ impl Backward for AcoshBackward {
 }
 fn acosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::acosh(self_))?;
+    let mut out = rt::below(|| ops::acosh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AcoshBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1847,7 +1847,7 @@ fn acosh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1883,9 +1883,9 @@ impl Backward for AtanhBackward {
     const NAME: &'static str = "AtanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1893,11 +1893,11 @@ impl Backward for AtanhBackward {
 }
 fn atanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::atanh(self_))?;
+    let mut out = rt::below(|| ops::atanh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AtanhBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1915,7 +1915,7 @@ fn atanh_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -1952,16 +1952,16 @@ impl Backward for FloorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn floor_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::floor(self_))?;
+    let mut out = rt::below(|| ops::floor(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = FloorBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1977,7 +1977,7 @@ fn floor_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2008,16 +2008,16 @@ impl Backward for CeilBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn ceil_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::ceil(self_))?;
+    let mut out = rt::below(|| ops::ceil(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = CeilBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2033,7 +2033,7 @@ fn ceil_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2064,16 +2064,16 @@ impl Backward for TruncBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn trunc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::trunc(self_))?;
+    let mut out = rt::below(|| ops::trunc(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = TruncBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2089,7 +2089,7 @@ fn trunc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2120,16 +2120,16 @@ impl Backward for RoundBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn round_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::round(self_, decimals))?;
+    let mut out = rt::below(|| ops::round(self_, decimals))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = RoundBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2145,7 +2145,7 @@ fn round_inplace_autograd(self_: &Tensor, decimals: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2176,16 +2176,16 @@ impl Backward for FracBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(grad.clone());
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn frac_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::frac(self_))?;
+    let mut out = rt::below(|| ops::frac(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = FracBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2201,7 +2201,7 @@ fn frac_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2232,16 +2232,16 @@ impl Backward for Deg2radBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(mul_scalar(grad, std::f64::consts::PI / 180.0)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn deg2rad_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::deg2rad(self_))?;
+    let mut out = rt::below(|| ops::deg2rad(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Deg2radBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2259,7 +2259,7 @@ fn deg2rad_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2292,16 +2292,16 @@ impl Backward for Rad2degBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(mul_scalar(grad, 180.0 / std::f64::consts::PI)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn rad2deg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::rad2deg(self_))?;
+    let mut out = rt::below(|| ops::rad2deg(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Rad2degBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2319,7 +2319,7 @@ fn rad2deg_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2353,9 +2353,9 @@ impl Backward for SigmoidBackward {
     const NAME: &'static str = "SigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(chain(grad, mul(&scalar_sub(1, result)?, result))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -2363,11 +2363,11 @@ impl Backward for SigmoidBackward {
 }
 fn sigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sigmoid(self_))?;
+    let mut out = rt::below(|| ops::sigmoid(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SigmoidBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2386,7 +2386,7 @@ fn sigmoid_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2421,9 +2421,9 @@ impl Backward for ReluBackward {
     const NAME: &'static str = "ReluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(masked(&ops::gt(result, &number(0)?)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -2431,11 +2431,11 @@ impl Backward for ReluBackward {
 }
 fn relu_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::relu(self_))?;
+    let mut out = rt::below(|| ops::relu(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ReluBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2452,7 +2452,7 @@ fn relu_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2481,9 +2481,9 @@ impl Backward for NanToNumBackward {
     const NAME: &'static str = "NanToNumBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(masked(&ops::isfinite(self_)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -2496,11 +2496,11 @@ fn nan_to_num_autograd(
     neginf: Option<f64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::nan_to_num(self_, nan, posinf, neginf))?;
+    let mut out = rt::below(|| ops::nan_to_num(self_, nan, posinf, neginf))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = NanToNumBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2521,7 +2521,7 @@ fn nan_to_num_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {
@@ -2563,9 +2563,9 @@ impl Backward for AngleBackward {
     const NAME: &'static str = "AngleBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(angle_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -2573,11 +2573,11 @@ impl Backward for AngleBackward {
 }
 fn angle_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::angle(self_))?;
+    let mut out = rt::below(|| ops::angle(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AngleBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2600,16 +2600,16 @@ impl Backward for ConjPhysicalBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(ops::conj_physical(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn conj_physical_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::conj_physical(self_))?;
+    let mut out = rt::below(|| ops::conj_physical(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ConjPhysicalBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2625,7 +2625,7 @@ fn conj_physical_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -2657,16 +2657,16 @@ impl Backward for ComplexBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(real_part(grad)?) } else { None };
         let g1 = if cx.need(1) { Some(imag_part(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[real, imag]);
-    let out = rt::below(|| ops::complex(real, imag))?;
+    let mut out = rt::below(|| ops::complex(real, imag))?;
     if rec {
-        let edges = Edges::new().tensor(real).tensor(imag);
+        let edges = Edges::of([Some(real), Some(imag)]);
         let body = ComplexBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[real, imag]) {
         let t = rt::jvp(|| {
@@ -2706,7 +2706,7 @@ impl Backward for PolarBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.result.release();
@@ -2714,11 +2714,11 @@ impl Backward for PolarBackward {
 }
 fn polar_autograd(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[abs, angle]);
-    let out = rt::below(|| ops::polar(abs, angle))?;
+    let mut out = rt::below(|| ops::polar(abs, angle))?;
     if rec {
-        let edges = Edges::new().tensor(abs).tensor(angle);
+        let edges = Edges::of([Some(abs), Some(angle)]);
         let body = PolarBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[abs, angle]) {
         let t = rt::jvp(|| {
@@ -2747,9 +2747,9 @@ impl Backward for SincBackward {
     const NAME: &'static str = "SincBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(sinc_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -2757,11 +2757,11 @@ impl Backward for SincBackward {
 }
 fn sinc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sinc(self_))?;
+    let mut out = rt::below(|| ops::sinc(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SincBackward { self_: Saved::input(self_) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -2777,7 +2777,7 @@ fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         Some((edges, s_self_))
     } else {

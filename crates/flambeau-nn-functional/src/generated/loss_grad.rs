@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -38,8 +38,8 @@ impl Backward for FusedNllLossBackward {
         let ignore_index = self.ignore_index;
         let reduction = self.reduction;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
-        let target = &self.target.unpack(cx, "target")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(crate::ops::fused_nll_loss_backward(
@@ -51,7 +51,7 @@ impl Backward for FusedNllLossBackward {
             ignore_index,
             result1,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -71,18 +71,18 @@ fn fused_nll_loss_autograd(
         rt::not_differentiable("_nll_loss", "weight", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::fused_nll_loss(self_, target, weight, reduction, ignore_index))?;
+    let (mut out0, out1) = rt::below(|| ops::fused_nll_loss(self_, target, weight, reduction, ignore_index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = FusedNllLossBackward {
             ignore_index,
             reduction,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("_nll_loss"));
@@ -103,11 +103,11 @@ impl Backward for FusedNllLossBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let ignore_index = self.ignore_index;
         let reduction = self.reduction;
-        let target = &self.target.unpack(cx, "target")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(nll_double_backward(grad, target, weight, reduction, ignore_index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.target.release();
@@ -129,7 +129,7 @@ fn fused_nll_loss_backward_autograd(
     }
     rt::not_differentiable("_nll_loss_backward", "total_weight", total_weight)?;
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::fused_nll_loss_backward(
             grad_output,
             sizes,
@@ -141,14 +141,14 @@ fn fused_nll_loss_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([Some(grad_output)]);
         let body = FusedNllLossBackwardBackward {
             ignore_index,
             reduction,
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         return Err(no_forward("_nll_loss_backward"));
@@ -174,10 +174,10 @@ impl Backward for FusedCrossEntropyBackward {
         let ignore_index = self.ignore_index;
         let label_smoothing = self.label_smoothing;
         let reduction = self.reduction;
-        let result1 = &self.result1.unpack(cx, "result1")?;
-        let result2 = &self.result2.unpack(cx, "result2")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
-        let target = &self.target.unpack(cx, "target")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let result2 = &self.result2.unpack_last(cx, "result2")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(cross_entropy_grad(
@@ -191,7 +191,7 @@ impl Backward for FusedCrossEntropyBackward {
             result1,
             result2,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -214,11 +214,11 @@ fn fused_cross_entropy_autograd(
         rt::not_differentiable("_cross_entropy", "weight", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let (out0, out1, out2) = rt::below(|| {
+    let (mut out0, out1, out2) = rt::below(|| {
         ops::fused_cross_entropy(self_, target, weight, reduction, ignore_index, label_smoothing)
     })?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = FusedCrossEntropyBackward {
             ignore_index,
             label_smoothing,
@@ -229,7 +229,7 @@ fn fused_cross_entropy_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         return Err(no_forward("_cross_entropy"));

@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -46,9 +46,9 @@ impl Backward for NativeBatchNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let running_mean = self.running_mean.unpack(cx, "running_mean")?;
             let running_mean = running_mean.as_ref();
             let running_var = self.running_var.unpack(cx, "running_var")?;
@@ -100,11 +100,11 @@ fn native_batch_norm_autograd(
         rt::not_differentiable("native_batch_norm", "running_var", t)?;
     }
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) = rt::below(|| {
+    let (mut out0, out1, out2) = rt::below(|| {
         ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     })?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeBatchNormBackward {
             bias: SavedOpt::input(bias),
             eps,
@@ -116,7 +116,7 @@ fn native_batch_norm_autograd(
             training,
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -153,9 +153,9 @@ impl Backward for NativeLayerNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             layer_norm_grad(grad, input, normalized_shape, weight, bias, result1, result2, eps, need)?
@@ -180,10 +180,10 @@ fn native_layer_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) =
+    let (mut out0, out1, out2) =
         rt::below(|| ops::native_layer_norm(input, normalized_shape, weight, bias, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeLayerNormBackward {
             bias: SavedOpt::input(bias),
             eps,
@@ -193,7 +193,7 @@ fn native_layer_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -226,15 +226,15 @@ impl Backward for FusedRmsNormBackward {
         let eps = self.eps;
         let normalized_shape = &self.normalized_shape[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             rms_norm_grad(grad, input, normalized_shape, weight, result1, eps, need)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.input.release();
@@ -249,9 +249,9 @@ fn fused_rms_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight]);
-    let (out0, out1) = rt::below(|| ops::fused_rms_norm(input, normalized_shape, weight, eps))?;
+    let (mut out0, out1) = rt::below(|| ops::fused_rms_norm(input, normalized_shape, weight, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight);
+        let edges = Edges::of([Some(input), weight]);
         let body = FusedRmsNormBackward {
             eps,
             input: Saved::input(input),
@@ -259,7 +259,7 @@ fn fused_rms_norm_autograd(
             result1: Saved::input(&out1),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -301,9 +301,9 @@ impl Backward for NativeGroupNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             group_norm_grad(grad, input, weight, bias, result1, result2, n, c, hxw, group, eps, need)?
@@ -331,10 +331,10 @@ fn native_group_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) =
+    let (mut out0, out1, out2) =
         rt::below(|| ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeGroupNormBackward {
             bias: SavedOpt::input(bias),
             c,
@@ -347,7 +347,7 @@ fn native_group_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
