@@ -79,7 +79,10 @@ impl Dims {
     /// Never unwinds, so that callers may keep values in registers meanwhile.
     #[cold]
     #[inline(never)]
-    #[allow(improper_ctypes_definitions, reason = "called from Rust only; `extern` is what rules unwinding out")]
+    #[allow(
+        improper_ctypes_definitions,
+        reason = "called from Rust only; `extern` is what rules unwinding out"
+    )]
     extern "C" fn of_many(sizes: &[i64], strides: &[i64]) -> Dims {
         Dims {
             rank: sizes.len(),

@@ -14,6 +14,7 @@ use crate::storage::busy;
 use crate::tensor::Tensor;
 use flambeau_cpu::parallel::{num_threads, parallel_for};
 use flambeau_cpu::pointwise::{LoopFn, Param, Pointwise, STREAM};
+use flambeau_cpu::transpose::transpose_copy;
 use flambeau_memory::Holds;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -583,8 +584,14 @@ impl Plan {
             // SAFETY: the caller's promise.
             return unsafe { run_1d(run, cost, ptrs, &self.strides[0], inner, params, flags) };
         }
-        let per_row = (inner * cost.max(1) as usize).max(1);
         let raw = Raw(*ptrs);
+        if let Some(size) = run.copies()
+            && let Some(d) = self.crossing(size)
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { self.transpose(size, d, cost, raw) };
+        }
+        let per_row = (inner * cost.max(1) as usize).max(1);
         if outer < 2 * num_threads() && inner > 1 << 14 {
             for r in 0..outer {
                 let p = self.row(&raw, r);
@@ -622,6 +629,35 @@ impl Plan {
                 }
             }
         });
+    }
+    /// The dimension along which the input is dense, where the output is dense along the innermost one.
+    fn crossing(&self, size: usize) -> Option<usize> {
+        let w = size as isize;
+        let [out, input, ..] = self.strides[0];
+        if out != w || input == w || input == 0 || self.shape[0] < 8 {
+            return None;
+        }
+        (1..self.shape.len()).find(|d| self.strides[*d][1] == w && self.shape[*d] >= 8)
+    }
+    /// A copy whose input is dense along dimension `d`, tile by tile.
+    ///
+    /// # Safety
+    /// As [`LoopFn`], for every run of the plan.
+    unsafe fn transpose(&self, size: usize, d: usize, cost: u32, raw: Raw) {
+        let (rows, cols) = (self.shape[d], self.shape[0]);
+        let others = Plan { shape: Self::without(&self.shape, d), strides: Self::without(&self.strides, d) };
+        let matrices: usize = others.shape[1..].iter().product();
+        parallel_for(matrices, GRAIN_PS.div_ceil((rows * cols * cost.max(1) as usize).max(1)), |range| {
+            for r in range {
+                let [out, input, ..] = others.row(&raw, r);
+                let (out_row, src_col) = (self.strides[d][0], self.strides[0][1]);
+                // SAFETY: the caller's promise; matrices are disjoint in the output.
+                unsafe { transpose_copy(out, out_row, input, src_col, rows, cols, size) };
+            }
+        });
+    }
+    fn without<T: Copy>(list: &[T], d: usize) -> SmallVec<[T; 6]> {
+        list.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, v)| *v).collect()
     }
     fn row(&self, raw: &Raw, r: usize) -> [*mut u8; MAX_OPERANDS] {
         let mut p = raw.0;

@@ -18,7 +18,8 @@ fn read(level: u32) -> Option<usize> {
     if cfg!(miri) {
         return None;
     }
-    let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size")).ok()?;
+    let text =
+        std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size")).ok()?;
     let kib: usize = text.trim().strip_suffix('K')?.parse().ok()?;
     Some(kib << 10)
 }

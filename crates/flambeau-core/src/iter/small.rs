@@ -37,7 +37,9 @@ pub(super) fn way<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -
     let number = if alike { N } else { number(spec, inputs)? };
     let a = inputs[usize::from(number == 0)];
     let d = a.dtype();
-    if a.numel() > FEW || (spec.promote == Promote::Divide && d.is_integral(true)) || spec.compute_of_same(d) != d
+    if a.numel() > FEW
+        || (spec.promote == Promote::Divide && d.is_integral(true))
+        || spec.compute_of_same(d) != d
     {
         return None;
     }
@@ -96,7 +98,14 @@ unsafe fn pointers<const N: usize>(
         let at = t.storage().ptr();
         p[i] = if i == number {
             // SAFETY: a number is one element of its dtype, held by the caller.
-            unsafe { read_number(at.wrapping_add(t.storage_offset() as usize * t.dtype().size()), t.dtype(), d, buf) };
+            unsafe {
+                read_number(
+                    at.wrapping_add(t.storage_offset() as usize * t.dtype().size()),
+                    t.dtype(),
+                    d,
+                    buf,
+                )
+            };
             buf.as_ptr()
         } else {
             // views are checked against their storage when made, and storages never shrink

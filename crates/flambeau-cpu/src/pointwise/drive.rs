@@ -47,6 +47,10 @@ pub struct LoopFn {
     pub(crate) ins: [Slot; 3],
 }
 impl LoopFn {
+    /// The size of the elements, if the loop only copies them.
+    pub fn copies(&self) -> Option<usize> {
+        if self.kernel.is_none() { Some(self.out.work as usize) } else { None }
+    }
     /// Runs `n` elements. `ptrs`: the output first, then the inputs; `strides` in bytes, in the same order; `flags`: 0
     /// or [`STREAM`].
     ///
