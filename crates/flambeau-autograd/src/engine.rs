@@ -8,8 +8,8 @@ use crate::grad_mode;
 use crate::hooks;
 use crate::state;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::iter;
 use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::iter;
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -180,11 +180,7 @@ fn is_accumulate(n: &dyn Node) -> bool {
 type Roots = SmallVec<[(Edge, Tensor); 1]>;
 
 /// Sends gradients from the roots to all leaves, or to `inputs` alone; returns the captured ones.
-fn run(
-    roots: Roots,
-    mode: Mode,
-    inputs: Option<(&[Tensor], bool)>,
-) -> Result<Vec<Option<Tensor>>> {
+fn run(roots: Roots, mode: Mode, inputs: Option<(&[Tensor], bool)>) -> Result<Vec<Option<Tensor>>> {
     let mut targets = match inputs {
         Some((inputs, accumulate)) => Some(Targets::new(&roots, inputs, accumulate)?),
         None => None,

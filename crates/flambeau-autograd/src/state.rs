@@ -176,8 +176,7 @@ fn has_history(t: &Tensor) -> bool {
 /// Part of a graph: a leaf that requires a gradient, or computed from one.
 #[inline]
 pub fn requires_grad(t: &Tensor) -> bool {
-    t.key_set().has(Key::Autograd)
-        && (requires(t) || has_history(t))
+    t.key_set().has(Key::Autograd) && (requires(t) || has_history(t))
 }
 
 /// Where the gradient of `t` goes: its history, or the accumulation node of a leaf that requires a gradient.

@@ -74,12 +74,15 @@ impl Dims {
     #[inline(always)]
     pub(crate) fn short(&self) -> Option<Dims> {
         let few = self.rank <= INLINE;
-        few.then(|| Dims { rank: self.rank, sizes: self.sizes, strides: self.strides, many: None })
+        few.then_some(Dims { rank: self.rank, sizes: self.sizes, strides: self.strides, many: None })
     }
     /// Never unwinds, so that callers may keep values in registers meanwhile.
     #[cold]
     #[inline(never)]
-    #[allow(improper_ctypes_definitions, reason = "called from Rust only; `extern` is what rules unwinding out")]
+    #[allow(
+        improper_ctypes_definitions,
+        reason = "called from Rust only; `extern` is what rules unwinding out"
+    )]
     extern "C" fn of_many(sizes: &[i64], strides: &[i64]) -> Dims {
         Dims {
             rank: sizes.len(),

@@ -242,7 +242,15 @@ impl Tensor {
     fn number<T: Element>(v: T, flags: u8) -> Result<Tensor> {
         let storage = Storage::of_bytes(bytemuck::bytes_of(&v))?;
         let facts = Survey::row_major(1);
-        Ok(Self::surveyed(Owner::Storage(storage), Dims::contiguous(&[]), facts, 0, T::DTYPE, Device::Cpu, flags))
+        Ok(Self::surveyed(
+            Owner::Storage(storage),
+            Dims::contiguous(&[]),
+            facts,
+            0,
+            T::DTYPE,
+            Device::Cpu,
+            flags,
+        ))
     }
 
     /// Another geometry over the same memory: how every view is made. The result remembers its root tensor.
@@ -474,7 +482,8 @@ impl Tensor {
     /// A number on the CPU, in one test. Lazy bits and views do not occur with numbers.
     #[inline(always)]
     pub(crate) fn is_plain_number(&self) -> bool {
-        self.0.flags & (CONTIGUOUS | CPU | CONJ | NEG | WRAPPED) == CONTIGUOUS | CPU | WRAPPED && self.0.numel == 1
+        self.0.flags & (CONTIGUOUS | CPU | CONJ | NEG | WRAPPED) == CONTIGUOUS | CPU | WRAPPED
+            && self.0.numel == 1
     }
     /// Equal sizes.
     #[inline(always)]

@@ -9,6 +9,7 @@ use crate::storage::busy;
 use crate::tensor::Tensor;
 use flambeau_cpu::pointwise::{Loop, Param};
 use flambeau_memory::Few;
+use std::mem::MaybeUninit;
 
 /// Beyond this many elements threads and streaming stores may pay off.
 const FEW: i64 = 4096;
@@ -16,7 +17,7 @@ const FEW: i64 = 4096;
 const ASIDE: usize = 1024;
 
 #[repr(align(64))]
-struct Aside([u8; ASIDE]);
+struct Aside(MaybeUninit<[u8; ASIDE]>);
 
 /// What a call needs beyond its operands.
 pub(super) struct Way {
@@ -37,7 +38,9 @@ pub(super) fn way<const N: usize>(spec: &PointwiseSpec, inputs: &[&Tensor; N]) -
     let number = if alike { N } else { number(spec, inputs)? };
     let a = inputs[usize::from(number == 0)];
     let d = a.dtype();
-    if a.numel() > FEW || (spec.promote == Promote::Divide && d.is_integral(true)) || spec.compute_of_same(d) != d
+    if a.numel() > FEW
+        || (spec.promote == Promote::Divide && d.is_integral(true))
+        || spec.compute_of_same(d) != d
     {
         return None;
     }
@@ -96,7 +99,14 @@ unsafe fn pointers<const N: usize>(
         let at = t.storage().ptr();
         p[i] = if i == number {
             // SAFETY: a number is one element of its dtype, held by the caller.
-            unsafe { read_number(at.wrapping_add(t.storage_offset() as usize * t.dtype().size()), t.dtype(), d, buf) };
+            unsafe {
+                read_number(
+                    at.wrapping_add(t.storage_offset() as usize * t.dtype().size()),
+                    t.dtype(),
+                    d,
+                    buf,
+                )
+            };
             buf.as_ptr()
         } else {
             // views are checked against their storage when made, and storages never shrink
@@ -173,8 +183,8 @@ pub(super) fn in_place<const N: usize>(way: &Way, inputs: &[&Tensor; N], params:
     }
     let _held = hold(inputs, 0)?;
     let mut buf = [0; 8];
-    let mut aside = std::mem::MaybeUninit::<Aside>::uninit();
-    let result = aside.as_mut_ptr().cast::<u8>();
+    let mut aside = Aside(MaybeUninit::uninit());
+    let result = aside.0.as_mut_ptr().cast::<u8>();
     // SAFETY: the output is held exclusively, the inputs at least shared; all operands have `n` elements of one dtype,
     // densely; the buffer holds `n` of them, overlaps nothing, and the kernel writes all before they are copied.
     unsafe {
@@ -203,8 +213,8 @@ pub(super) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
     if l.out != d || l.ins[0] != d || l.ins[1] != d || !l.run.works_as_it_lies(0) {
         return false;
     }
-    let mut aside = std::mem::MaybeUninit::<Aside>::uninit();
-    let result = aside.as_mut_ptr().cast::<u8>();
+    let mut aside = Aside(MaybeUninit::uninit());
+    let result = aside.0.as_mut_ptr().cast::<u8>();
     let params = [Param::from(1i64)];
     // SAFETY: both tensors are borrowed exclusively and no other handle reaches their memory, so nobody else reads or
     // writes it; all operands have `n` elements of one dtype, densely; the buffer holds `n` of them, overlaps nothing,

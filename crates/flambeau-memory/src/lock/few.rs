@@ -53,7 +53,9 @@ impl<'a> Few<'a> {
         for i in 0..MOST {
             if let Some(lock) = self.locks[i] {
                 // SAFETY: a lock is noted once it was taken in the mode that `writes` says; `release` runs once.
-                unsafe { if self.writes >> i & 1 != 0 { lock.unlock_write(bump) } else { lock.unlock_read() } }
+                unsafe {
+                    if self.writes >> i & 1 != 0 { lock.unlock_write(bump) } else { lock.unlock_read() }
+                }
             }
         }
     }
