@@ -203,9 +203,9 @@ pub(super) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
     if keys != KeySet::of(Key::Cpu)
         || n * size > ASIDE
         || g.dtype() != d
+        || !g.is_plain()
         || !sum.same_sizes(g)
         || !sum.is_unshared()
-        || !g.is_unshared()
     {
         return false;
     }
@@ -216,8 +216,16 @@ pub(super) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
     let mut aside = Aside(MaybeUninit::uninit());
     let result = aside.0.as_mut_ptr().cast::<u8>();
     let params = [Param::from(1i64)];
-    // SAFETY: both tensors are borrowed exclusively and no other handle reaches their memory, so nobody else reads or
-    // writes it; all operands have `n` elements of one dtype, densely; the buffer holds `n` of them, overlaps nothing,
+    let _held = if g.is_unshared() {
+        None
+    } else {
+        match Few::new([g.storage().lock()], 1) {
+            Ok(held) => Some(held),
+            Err(_) => return false,
+        }
+    };
+    // SAFETY: `sum` is borrowed exclusively and no other handle reaches its memory, so nobody else reads or writes it;
+    // the same goes for `g`, or it is held, and its memory is another; all operands have `n` elements of one dtype, densely; the buffer holds `n` of them, overlaps nothing,
     // and the kernel writes all before they are copied.
     unsafe {
         let to = sum.storage().ptr().add(sum.storage_offset() as usize * size);
