@@ -44,7 +44,7 @@ struct Hooked {
     output: Option<u32>,
 }
 
-/// One saved tensor.
+/// One saved tensor. The slot is marked once there is nothing to free.
 pub struct Saved(Slot<Packed>);
 
 impl Saved {
@@ -147,6 +147,7 @@ impl Saved {
                 _ => None,
             });
             if let Some(Packed::Input { tensor, .. }) = taken {
+                self.0.mark();
                 return Ok(tensor);
             }
         }
@@ -155,6 +156,9 @@ impl Saved {
     /// Frees the tensor.
     #[inline]
     pub fn release(&self) {
+        if self.0.is_marked() {
+            return;
+        }
         // dropped after the slot is free again
         let _old = self.0.with(|p| match p {
             Packed::Absent => Packed::Absent,

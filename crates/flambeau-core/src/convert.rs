@@ -36,29 +36,29 @@ dims!(i32, i64, usize);
 impl<T: Dim, const N: usize> IntoDims for [T; N] {
     #[inline]
     fn into_dims(self) -> SizeVec {
-        map_sizes(self.as_ref(), T::dim)
+        map_sizes(&self, T::dim)
     }
 }
 impl<T: Dim, const N: usize> IntoDims for &[T; N] {
     #[inline]
     fn into_dims(self) -> SizeVec {
-        map_sizes(self.as_ref(), T::dim)
+        map_sizes(self, T::dim)
     }
 }
 impl<T: Dim> IntoDims for &[T] {
     #[inline]
     fn into_dims(self) -> SizeVec {
-        map_sizes(self.as_ref(), T::dim)
+        map_sizes(self, T::dim)
     }
 }
 impl<T: Dim> IntoDims for Vec<T> {
     fn into_dims(self) -> SizeVec {
-        map_sizes(self.as_ref(), T::dim)
+        map_sizes(&self, T::dim)
     }
 }
 impl<T: Dim> IntoDims for &Vec<T> {
     fn into_dims(self) -> SizeVec {
-        map_sizes(self.as_ref(), T::dim)
+        map_sizes(self, T::dim)
     }
 }
 impl IntoDims for SizeVec {

@@ -74,7 +74,7 @@ impl Dims {
     #[inline(always)]
     pub(crate) fn short(&self) -> Option<Dims> {
         let few = self.rank <= INLINE;
-        few.then(|| Dims { rank: self.rank, sizes: self.sizes, strides: self.strides, many: None })
+        few.then_some(Dims { rank: self.rank, sizes: self.sizes, strides: self.strides, many: None })
     }
     /// Never unwinds, so that callers may keep values in registers meanwhile.
     #[cold]

@@ -108,7 +108,7 @@ impl PointwiseSpec {
     }
 }
 
-/// `sum += g` where nobody else has a handle on either, without dispatch and locks: for the accumulation of gradients.
+/// `sum += g` where nobody else has a handle on `sum`, without dispatch: for the accumulation of gradients.
 /// False, with nothing done, where the operator has to be called.
 #[inline]
 pub fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {

@@ -165,6 +165,7 @@ pub fn arc_with<T>(make: impl FnOnce() -> T) -> Arc<T> {
 /// ```
 pub struct Slot<T> {
     taken: AtomicBool,
+    mark: AtomicBool,
     value: UnsafeCell<T>,
 }
 
@@ -181,7 +182,19 @@ impl<T> Slot<T> {
     /// A slot that holds `value`.
     #[inline]
     pub const fn new(value: T) -> Self {
-        Slot { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Slot { taken: AtomicBool::new(false), mark: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Sets a flag that stays, beside the value.
+    #[inline]
+    pub fn mark(&self) {
+        self.mark.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Slot::mark`] was called. A look at it takes no lock.
+    #[inline]
+    pub fn is_marked(&self) -> bool {
+        self.mark.load(Ordering::Acquire)
     }
 
     /// Runs `f` on the value. `f` must be short, and must not come back to this slot: that would never end.

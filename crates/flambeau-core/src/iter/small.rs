@@ -9,6 +9,7 @@ use crate::storage::busy;
 use crate::tensor::Tensor;
 use flambeau_cpu::pointwise::{Loop, Param};
 use flambeau_memory::Few;
+use std::mem::MaybeUninit;
 
 /// Beyond this many elements threads and streaming stores may pay off.
 const FEW: i64 = 4096;
@@ -16,7 +17,7 @@ const FEW: i64 = 4096;
 const ASIDE: usize = 1024;
 
 #[repr(align(64))]
-struct Aside([u8; ASIDE]);
+struct Aside(MaybeUninit<[u8; ASIDE]>);
 
 /// What a call needs beyond its operands.
 pub(super) struct Way {
@@ -182,8 +183,8 @@ pub(super) fn in_place<const N: usize>(way: &Way, inputs: &[&Tensor; N], params:
     }
     let _held = hold(inputs, 0)?;
     let mut buf = [0; 8];
-    let mut aside = std::mem::MaybeUninit::<Aside>::uninit();
-    let result = aside.as_mut_ptr().cast::<u8>();
+    let mut aside = Aside(MaybeUninit::uninit());
+    let result = aside.0.as_mut_ptr().cast::<u8>();
     // SAFETY: the output is held exclusively, the inputs at least shared; all operands have `n` elements of one dtype,
     // densely; the buffer holds `n` of them, overlaps nothing, and the kernel writes all before they are copied.
     unsafe {
@@ -202,9 +203,9 @@ pub(super) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
     if keys != KeySet::of(Key::Cpu)
         || n * size > ASIDE
         || g.dtype() != d
+        || !g.is_plain()
         || !sum.same_sizes(g)
         || !sum.is_unshared()
-        || !g.is_unshared()
     {
         return false;
     }
@@ -212,11 +213,19 @@ pub(super) fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
     if l.out != d || l.ins[0] != d || l.ins[1] != d || !l.run.works_as_it_lies(0) {
         return false;
     }
-    let mut aside = std::mem::MaybeUninit::<Aside>::uninit();
-    let result = aside.as_mut_ptr().cast::<u8>();
+    let mut aside = Aside(MaybeUninit::uninit());
+    let result = aside.0.as_mut_ptr().cast::<u8>();
     let params = [Param::from(1i64)];
-    // SAFETY: both tensors are borrowed exclusively and no other handle reaches their memory, so nobody else reads or
-    // writes it; all operands have `n` elements of one dtype, densely; the buffer holds `n` of them, overlaps nothing,
+    let _held = if g.is_unshared() {
+        None
+    } else {
+        match Few::new([g.storage().lock()], 1) {
+            Ok(held) => Some(held),
+            Err(_) => return false,
+        }
+    };
+    // SAFETY: `sum` is borrowed exclusively and no other handle reaches its memory, so nobody else reads or writes it;
+    // the same goes for `g`, or it is held, and its memory is another; all operands have `n` elements of one dtype, densely; the buffer holds `n` of them, overlaps nothing,
     // and the kernel writes all before they are copied.
     unsafe {
         let to = sum.storage().ptr().add(sum.storage_offset() as usize * size);
