@@ -129,21 +129,22 @@ pub(crate) fn rebase_on(t: &Tensor, e: Edge) {
     t.set_key(flambeau_core::dispatch::Key::Autograd, true);
 }
 
-/// For in-place operators without a formula: the result does not depend on the old value in a differentiable way.
+/// For in-place operators without a formula (comparisons): the result does not depend on the old value in a
+/// differentiable way, so the old value gets zeros.
 ///
 /// # Errors
-/// When `t` is part of a graph and gradient mode is on: its gradient would be wrong.
-pub fn rebase_none(t: &Tensor, name: &str) -> Result<()> {
+/// None at present; the generated code passes errors on.
+pub fn rebase_none(t: &Tensor) -> Result<()> {
     if is_grad_enabled() && runtime::differentiable(t) && state::requires_grad(t) {
-        rebase(t, Edges::new().tensor(t), NotDifferentiable(name.to_string()))?;
+        rebase(t, Edges::new().tensor(t), Overwritten)?;
     }
     Ok(())
 }
-struct NotDifferentiable(String);
-impl Backward for NotDifferentiable {
-    const NAME: &'static str = "NotImplemented";
-    fn apply(&self, _cx: &Cx<'_>, _grads: &[Option<Tensor>]) -> Result<Grads> {
-        Err(Error::autograd(format!("derivative for {} is not implemented", self.0)))
+struct Overwritten;
+impl Backward for Overwritten {
+    const NAME: &'static str = "ZerosBackward0";
+    fn apply(&self, _cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        Ok(smallvec![grads[0].as_ref().map(formula::zeros_like).transpose()?])
     }
 }
 

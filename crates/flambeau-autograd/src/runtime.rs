@@ -53,18 +53,19 @@
 //!     if rt::dual_active() && rt::any_tangent(&[self_, other]) { rt::set_tangent_inplace(self_, rt::jvp(..)?)?; }
 //! ```
 //!   A formula of forward mode that needs `self_` as it was before the call clones it first, under `dual_active()`.
-//!   Rows with grad = "none": `rt::check_inplace(self_)` when recording, call, and `rt::rebase_none(self_, "name")`.
+//!   Rows with grad = "none": `rt::check_inplace(self_)` when recording, call, and `rt::rebase_none(self_)`.
 //! - `out=`: `rt::check_out("add", &[self_, other], &[out])?` first, then the call below.
 //! - Arguments that have no formula: `rt::not_differentiable("name", "arg", t)?` (float tensors that require a gradient).
 //! - Forward mode: `rt::tangent(t) -> Option<Tensor>`, `rt::tangent_or_zeros(t) -> Result<Tensor>`,
 //!   `rt::sum_tangents([Option<Tensor>; N]) -> Result<Option<Tensor>>`. `auto_linear`: the operator on the tangents.
 //!   `auto_elementwise`: per input with a tangent `conj(formula with grad = conj(tangent))`, then `sum_tangents`;
-//!   `rt::elementwise_jvp(tangent, |grad| formula)` does the conjugations.
+//!   `rt::elementwise_jvp(tangent, |grad| formula)` does the conjugations. Rows without a rule: `rt::transposed(inputs, call)`
+//!   makes the tangents from the backward formulas.
 
 use crate::anomaly;
 pub use crate::forward_ad::{
-    any_tangent, dual_active, elementwise_jvp, jvp, set_tangent, set_tangent_inplace, sum_tangents, tangent,
-    tangent_or_zeros,
+    Inputs, any_tangent, dual_active, elementwise_jvp, jvp, set_tangent, set_tangent_inplace, sum_tangents, tangent,
+    tangent_or_zeros, transposed,
 };
 pub use crate::grad_mode::is_grad_enabled;
 pub use crate::inplace::{

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::blas::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -127,7 +127,18 @@ fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
-        return Err(no_forward("bmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, mat2];
+            rt::transposed(duals, &[self_, mat2], |mut a| {
+                let self_ = a.one()?;
+                let mat2 = a.one()?;
+                let r = ops::bmm(self_, mat2)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -189,7 +200,19 @@ fn addmm_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
-        return Err(no_forward("addmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, mat1, mat2];
+            rt::transposed(duals, &[self_, mat1, mat2], |mut a| {
+                let self_ = a.one()?;
+                let mat1 = a.one()?;
+                let mat2 = a.one()?;
+                let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -211,13 +234,28 @@ fn addmm_inplace_autograd(
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::addmm_(self_, mat1, mat2, beta, alpha))?;
     if let Some((edges, s_mat1, s_mat2)) = before {
         let body = AddmmBackward { alpha, beta, mat1: s_mat1, mat2: s_mat2 };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
-        return Err(no_forward("addmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, mat1, mat2];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, mat1, mat2], |mut a| {
+                let self_ = a.one()?;
+                let mat1 = a.one()?;
+                let mat2 = a.one()?;
+                let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -286,7 +324,19 @@ fn baddbmm_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
-        return Err(no_forward("baddbmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, batch1, batch2];
+            rt::transposed(duals, &[self_, batch1, batch2], |mut a| {
+                let self_ = a.one()?;
+                let batch1 = a.one()?;
+                let batch2 = a.one()?;
+                let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -308,13 +358,28 @@ fn baddbmm_inplace_autograd(
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::baddbmm_(self_, batch1, batch2, beta, alpha))?;
     if let Some((edges, s_batch1, s_batch2)) = before {
         let body = BaddbmmBackward { alpha, batch1: s_batch1, batch2: s_batch2, beta };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
-        return Err(no_forward("baddbmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, batch1, batch2];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, batch1, batch2], |mut a| {
+                let self_ = a.one()?;
+                let batch1 = a.one()?;
+                let batch2 = a.one()?;
+                let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -370,7 +435,18 @@ fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor]) {
-        return Err(no_forward("dot"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, tensor];
+            rt::transposed(duals, &[self_, tensor], |mut a| {
+                let self_ = a.one()?;
+                let tensor = a.one()?;
+                let r = ops::dot(self_, tensor)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

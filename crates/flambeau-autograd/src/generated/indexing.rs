@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::indexing::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -28,8 +28,10 @@ pub fn fill() {
     o::SCATTER_VALUE.register(Key::Autograd, scatter_value_autograd);
     o::SCATTER_VALUE_.register(Key::Autograd, scatter_value_inplace_autograd);
     o::SCATTER_VALUE_OUT.register(Key::Autograd, scatter_value_out_autograd);
+    o::SCATTER_SRC_REDUCE.register(Key::Autograd, scatter_src_reduce_autograd);
     o::SCATTER_SRC_REDUCE_.register(Key::Autograd, scatter_src_reduce_inplace_autograd);
     o::SCATTER_SRC_REDUCE_OUT.register(Key::Autograd, scatter_src_reduce_out_autograd);
+    o::SCATTER_VALUE_REDUCE.register(Key::Autograd, scatter_value_reduce_autograd);
     o::SCATTER_VALUE_REDUCE_.register(Key::Autograd, scatter_value_reduce_inplace_autograd);
     o::SCATTER_VALUE_REDUCE_OUT.register(Key::Autograd, scatter_value_reduce_out_autograd);
     o::SCATTER_ADD.register(Key::Autograd, scatter_add_autograd);
@@ -158,7 +160,18 @@ fn index_put_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        return Err(no_forward("index_put"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, values];
+            rt::transposed(duals, &[self_, values], |mut a| {
+                let self_ = a.one()?;
+                let values = a.one()?;
+                let r = ops::index_put(self_, indices, values, accumulate)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -181,13 +194,27 @@ fn index_put_inplace_autograd(
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_put_(self_, indices, values, accumulate))?;
     if let Some((edges, s_indices)) = before {
         let body = IndexPutBackward { accumulate, indices: s_indices };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        return Err(no_forward("index_put"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, values];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, values], |mut a| {
+                let self_ = a.one()?;
+                let values = a.one()?;
+                let r = ops::index_put(self_, indices, values, accumulate)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -286,7 +313,18 @@ fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter(self_, dim, index, src)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -302,13 +340,27 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
         let body = ScatterBackward { dim, index: s_index, src_sizes: SizeVec::from_slice(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter(self_, dim, index, src)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -351,7 +403,17 @@ fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scala
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::scatter_value(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -367,13 +429,26 @@ fn scatter_value_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, valu
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_value_(self_, dim, index, value))?;
     if let Some((edges, s_index)) = before {
         let body = ScatterValueBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::scatter_value(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -388,6 +463,39 @@ fn scatter_value_out_autograd(
     rt::check_out("scatter", &[self_, index], &[&*out])?;
     rt::below(|| ops::scatter_value_out(self_, dim, index, value, out))
 }
+/// Node of `scatter.reduce`.
+pub struct ScatterSrcReduceBackward;
+impl Backward for ScatterSrcReduceBackward {
+    const NAME: &'static str = "ScatterSrcReduceBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative("aten::scatter")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative("aten::scatter")?) } else { None };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+}
+fn scatter_src_reduce_autograd(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    rt::not_differentiable("scatter", "index", index)?;
+    let rec = rt::recording(&[self_, src]);
+    let out = rt::below(|| ops::scatter_src_reduce(self_, dim, index, src, reduce))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(src);
+        let body = ScatterSrcReduceBackward;
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, src]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn scatter_src_reduce_inplace_autograd(
     self_: &Tensor,
     dim: i64,
@@ -395,16 +503,27 @@ fn scatter_src_reduce_inplace_autograd(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    let rec = rt::recording(&[self_, index, src]);
-    if rec {
+    rt::not_differentiable("scatter", "index", index)?;
+    let rec = rt::recording(&[self_, src]);
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::new().tensor(self_).tensor(src);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::scatter_src_reduce_(self_, dim, index, src, reduce))?;
-    if rec {
-        rt::rebase_none(self_, "scatter_src_reduce_")?;
+    if let Some(edges) = before {
+        let body = ScatterSrcReduceBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, src]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn scatter_src_reduce_out_autograd(
     self_: &Tensor,
     dim: i64,
@@ -416,6 +535,38 @@ fn scatter_src_reduce_out_autograd(
     rt::check_out("scatter", &[self_, index, src], &[&*out])?;
     rt::below(|| ops::scatter_src_reduce_out(self_, dim, index, src, reduce, out))
 }
+/// Node of `scatter.value_reduce`.
+pub struct ScatterValueReduceBackward;
+impl Backward for ScatterValueReduceBackward {
+    const NAME: &'static str = "ScatterValueReduceBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("aten::scatter")?);
+        Ok(Grads::from_iter([g0]))
+    }
+}
+fn scatter_value_reduce_autograd(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    rt::not_differentiable("scatter", "index", index)?;
+    let rec = rt::recording(&[self_]);
+    let out = rt::below(|| ops::scatter_value_reduce(self_, dim, index, value, reduce))?;
+    if rec {
+        let edges = Edges::new().tensor(self_);
+        let body = ScatterValueReduceBackward;
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn scatter_value_reduce_inplace_autograd(
     self_: &Tensor,
     dim: i64,
@@ -423,16 +574,27 @@ fn scatter_value_reduce_inplace_autograd(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
-    let rec = rt::recording(&[self_, index]);
-    if rec {
+    rt::not_differentiable("scatter", "index", index)?;
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::new().tensor(self_);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::scatter_value_reduce_(self_, dim, index, value, reduce))?;
-    if rec {
-        rt::rebase_none(self_, "scatter_value_reduce_")?;
+    if let Some(edges) = before {
+        let body = ScatterValueReduceBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn scatter_value_reduce_out_autograd(
     self_: &Tensor,
     dim: i64,
@@ -483,7 +645,18 @@ fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) 
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter_add"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter_add(self_, dim, index, src)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -499,13 +672,27 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_add_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
         let body = ScatterAddBackward { dim, index: s_index, src_sizes: SizeVec::from_slice(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter_add"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter_add(self_, dim, index, src)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -580,7 +767,18 @@ fn scatter_reduce_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter_reduce"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -605,6 +803,8 @@ fn scatter_reduce_inplace_autograd(
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_reduce_(self_, dim, index, src, reduce, include_self))?;
     if let Some((edges, s_index, s_self_, s_src)) = before {
         let body = ScatterReduceBackward {
@@ -619,7 +819,19 @@ fn scatter_reduce_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter_reduce"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -731,7 +943,18 @@ fn index_add_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_add"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_add(self_, dim, index, source, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -753,6 +976,8 @@ fn index_add_inplace_autograd(
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_add_(self_, dim, index, source, alpha))?;
     if let Some((edges, s_index)) = before {
         let body = IndexAddBackward {
@@ -764,7 +989,19 @@ fn index_add_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_add"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_add(self_, dim, index, source, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -824,7 +1061,18 @@ fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_copy"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_copy(self_, dim, index, source)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -840,6 +1088,8 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_copy_(self_, dim, index, source))?;
     if let Some((edges, s_index)) = before {
         let body =
@@ -847,7 +1097,19 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_copy"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_copy(self_, dim, index, source)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -890,7 +1152,17 @@ fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) 
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("index_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::index_fill(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -906,13 +1178,26 @@ fn index_fill_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: 
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_fill_(self_, dim, index, value))?;
     if let Some((edges, s_index)) = before {
         let body = IndexFillBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("index_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::index_fill(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -955,7 +1240,18 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("index_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, value];
+            rt::transposed(duals, &[self_, value], |mut a| {
+                let self_ = a.one()?;
+                let value = a.one()?;
+                let r = ops::index_fill_tensor(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -976,13 +1272,27 @@ fn index_fill_tensor_inplace_autograd(
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_fill_tensor_(self_, dim, index, value))?;
     if let Some((edges, s_index)) = before {
         let body = IndexFillTensorBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("index_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, value];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, value], |mut a| {
+                let self_ = a.one()?;
+                let value = a.one()?;
+                let r = ops::index_fill_tensor(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1047,7 +1357,18 @@ fn index_reduce_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_reduce"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1072,6 +1393,8 @@ fn index_reduce_inplace_autograd(
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_reduce_(self_, dim, index, source, reduce, include_self))?;
     if let Some((edges, s_index, s_self_, s_source)) = before {
         let body = IndexReduceBackward {
@@ -1086,7 +1409,19 @@ fn index_reduce_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_reduce"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1171,7 +1506,17 @@ fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("masked_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::masked_fill(self_, mask, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1187,13 +1532,26 @@ fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) ->
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::masked_fill_(self_, mask, value))?;
     if let Some((edges, s_mask)) = before {
         let body = MaskedFillBackward { mask: s_mask };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("masked_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::masked_fill(self_, mask, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1234,7 +1592,18 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("masked_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, value];
+            rt::transposed(duals, &[self_, value], |mut a| {
+                let self_ = a.one()?;
+                let value = a.one()?;
+                let r = ops::masked_fill_tensor(self_, mask, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1250,13 +1619,27 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::masked_fill_tensor_(self_, mask, value))?;
     if let Some((edges, s_mask)) = before {
         let body = MaskedFillTensorBackward { mask: s_mask };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("masked_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, value];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, value], |mut a| {
+                let self_ = a.one()?;
+                let value = a.one()?;
+                let r = ops::masked_fill_tensor(self_, mask, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1302,7 +1685,18 @@ fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Re
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("masked_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::masked_scatter(self_, mask, source)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1318,13 +1712,27 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::masked_scatter_(self_, mask, source))?;
     if let Some((edges, s_mask)) = before {
         let body = MaskedScatterBackward { mask: s_mask, source_sizes: SizeVec::from_slice(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("masked_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::masked_scatter(self_, mask, source)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1419,7 +1827,18 @@ fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: boo
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("put"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::put(self_, index, source, accumulate)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1435,6 +1854,8 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::put_(self_, index, source, accumulate))?;
     if let Some((edges, s_index)) = before {
         let body =
@@ -1442,7 +1863,19 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("put"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::put(self_, index, source, accumulate)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1472,7 +1905,18 @@ fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("select_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::select_scatter(self_, src, dim, index)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1513,7 +1957,18 @@ fn slice_scatter_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("slice_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::slice_scatter(self_, src, dim, start, end, step)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1551,7 +2006,18 @@ fn diagonal_scatter_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("diagonal_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::diagonal_scatter(self_, src, offset, dim1, dim2)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::pointwise::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -33,6 +33,7 @@ pub fn fill() {
     o::DIV_MODE.register(Key::Autograd, div_mode_autograd);
     o::DIV_MODE_.register(Key::Autograd, div_mode_inplace_autograd);
     o::DIV_MODE_OUT.register(Key::Autograd, div_mode_out_autograd);
+    o::FLOOR_DIVIDE.register(Key::Autograd, floor_divide_autograd);
     o::FLOOR_DIVIDE_.register(Key::Autograd, floor_divide_inplace_autograd);
     o::FLOOR_DIVIDE_OUT.register(Key::Autograd, floor_divide_out_autograd);
     o::REMAINDER.register(Key::Autograd, remainder_autograd);
@@ -96,6 +97,7 @@ pub fn fill() {
     o::NEXTAFTER.register(Key::Autograd, nextafter_autograd);
     o::NEXTAFTER_.register(Key::Autograd, nextafter_inplace_autograd);
     o::NEXTAFTER_OUT.register(Key::Autograd, nextafter_out_autograd);
+    o::HEAVISIDE.register(Key::Autograd, heaviside_autograd);
     o::HEAVISIDE_.register(Key::Autograd, heaviside_inplace_autograd);
     o::HEAVISIDE_OUT.register(Key::Autograd, heaviside_out_autograd);
     o::LOGADDEXP.register(Key::Autograd, logaddexp_autograd);
@@ -349,7 +351,7 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::mul_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = MulBackward { other: s_other, self_: s_self_ };
@@ -529,7 +531,7 @@ fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Opti
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::div_mode_(self_, other, rounding_mode))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = DivModeBackward {
@@ -563,17 +565,67 @@ fn div_mode_out_autograd(
     rt::check_out("div", &[self_, other], &[&*out])?;
     rt::below(|| ops::div_mode_out(self_, other, rounding_mode, out))
 }
+/// Node of `floor_divide`.
+pub struct FloorDivideBackward;
+impl Backward for FloorDivideBackward {
+    const NAME: &'static str = "FloorDivideBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative("aten::floor_divide")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative("aten::floor_divide")?) } else { None };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+}
+fn floor_divide_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let out = rt::below(|| ops::floor_divide(self_, other))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = FloorDivideBackward;
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative("aten::floor_divide"))?,
+                rt::elementwise_jvp(t1, |grad| no_derivative("aten::floor_divide"))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn floor_divide_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    if rec {
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::new().tensor(self_).tensor(other);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::floor_divide_(self_, other))?;
-    if rec {
-        rt::rebase_none(self_, "floor_divide_")?;
+    if let Some(edges) = before {
+        let body = FloorDivideBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative("aten::floor_divide"))?,
+                rt::elementwise_jvp(t1, |grad| no_derivative("aten::floor_divide"))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn floor_divide_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("floor_divide", &[self_, other], &[&*out])?;
     rt::below(|| ops::floor_divide_out(self_, other, out))
@@ -641,7 +693,7 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::remainder_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = RemainderBackward { other: s_other, self_: s_self_ };
@@ -731,7 +783,7 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::fmod_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = FmodBackward { other: s_other, self_: s_self_ };
@@ -830,7 +882,7 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::pow_(self_, exponent))?;
     if let Some((edges, s_exponent, s_self_)) = before {
         let body = PowBackward { exponent: s_exponent, result: Saved::output(self_, 0), self_: s_self_ };
@@ -840,8 +892,8 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(exponent);
-            let self_ = old.as_ref().unwrap_or(self_);
             let result = self_;
+            let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
                 rt::elementwise_jvp(t0, |grad| pow_self(grad, self_, exponent))?,
                 rt::elementwise_jvp(t1, |grad| pow_exponent(grad, self_, exponent, result))?,
@@ -1177,7 +1229,7 @@ fn clamp_tensor_inplace_autograd(self_: &Tensor, min: Option<&Tensor>, max: Opti
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_tensor_(self_, min, max))?;
     if let Some((edges, s_max, s_min, s_self_)) = before {
         let body = ClampTensorBackward { max: s_max, min: s_min, self_: s_self_ };
@@ -1276,7 +1328,7 @@ fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scala
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_(self_, min, max))?;
     if let Some((edges, s_self_)) = before {
         let body = ClampBackward { max, min, self_: s_self_ };
@@ -1366,7 +1418,7 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_min_tensor_(self_, min))?;
     if let Some((edges, s_min, s_self_)) = before {
         let body = ClampMinTensorBackward { min: s_min, self_: s_self_ };
@@ -1438,7 +1490,7 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_min_(self_, min))?;
     if let Some((edges, s_self_)) = before {
         let body = ClampMinBackward { min, self_: s_self_ };
@@ -1523,7 +1575,7 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_max_tensor_(self_, max))?;
     if let Some((edges, s_max, s_self_)) = before {
         let body = ClampMaxTensorBackward { max: s_max, self_: s_self_ };
@@ -1595,7 +1647,7 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_max_(self_, max))?;
     if let Some((edges, s_self_)) = before {
         let body = ClampMaxBackward { max, self_: s_self_ };
@@ -1694,7 +1746,7 @@ fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::lerp_tensor_(self_, end, weight))?;
     if let Some((edges, s_end, s_self_, s_weight)) = before {
         let body = LerpTensorBackward { end: s_end, self_: s_self_, weight: s_weight };
@@ -2113,7 +2165,7 @@ fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::atan2_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = Atan2Backward { other: s_other, self_: s_self_ };
@@ -2209,7 +2261,7 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::hypot_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = HypotBackward { other: s_other, result: Saved::output(self_, 0), self_: s_self_ };
@@ -2219,8 +2271,8 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
             let result = self_;
+            let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
                 rt::elementwise_jvp(t0, |grad| mul(grad, &div(self_, result)?))?,
                 rt::elementwise_jvp(t1, |grad| mul(grad, &div(other, result)?))?,
@@ -2296,7 +2348,7 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::copysign_(self_, other))?;
     if let Some((edges, s_self_)) = before {
         let body = CopysignBackward { result: Saved::output(self_, 0), self_: s_self_ };
@@ -2306,8 +2358,8 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
             let result = self_;
+            let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
                 rt::elementwise_jvp(t0, |grad| copysign_self(grad, self_, result))?,
                 rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
@@ -2383,7 +2435,7 @@ fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::nextafter_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = NextafterBackward { other: s_other, self_: s_self_ };
@@ -2408,17 +2460,67 @@ fn nextafter_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
     rt::check_out("nextafter", &[self_, other], &[&*out])?;
     rt::below(|| ops::nextafter_out(self_, other, out))
 }
+/// Node of `heaviside`.
+pub struct HeavisideBackward;
+impl Backward for HeavisideBackward {
+    const NAME: &'static str = "HeavisideBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative("aten::heaviside")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative("aten::heaviside")?) } else { None };
+        Ok(Grads::from_iter([g0, g1]))
+    }
+}
+fn heaviside_autograd(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, values]);
+    let out = rt::below(|| ops::heaviside(self_, values))?;
+    if rec {
+        let edges = Edges::new().tensor(self_).tensor(values);
+        let body = HeavisideBackward;
+        rt::record(&out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, values]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(values);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative("aten::heaviside"))?,
+                rt::elementwise_jvp(t1, |grad| no_derivative("aten::heaviside"))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn heaviside_inplace_autograd(self_: &Tensor, values: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, values]);
-    if rec {
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::new().tensor(self_).tensor(values);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::heaviside_(self_, values))?;
-    if rec {
-        rt::rebase_none(self_, "heaviside_")?;
+    if let Some(edges) = before {
+        let body = HeavisideBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, values]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(values);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative("aten::heaviside"))?,
+                rt::elementwise_jvp(t1, |grad| no_derivative("aten::heaviside"))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn heaviside_out_autograd(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("heaviside", &[self_, values], &[&*out])?;
     rt::below(|| ops::heaviside_out(self_, values, out))
@@ -2607,7 +2709,7 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::xlogy_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = XlogyBackward { other: s_other, self_: s_self_ };
@@ -2635,7 +2737,7 @@ fn gcd_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::gcd_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "gcd_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -2650,7 +2752,7 @@ fn lcm_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::lcm_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "lcm_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::scan::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -120,7 +120,17 @@ fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("cumprod"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::cumprod(self_, dim, dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -135,13 +145,26 @@ fn cumprod_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> R
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::cumprod_(self_, dim, dtype))?;
     if let Some((edges, s_self_)) = before {
         let body = CumprodBackward { dim, result: Saved::output(self_, 0), self_: s_self_ };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("cumprod"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::cumprod(self_, dim, dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -276,7 +299,17 @@ fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("logcumsumexp"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::logcumsumexp(self_, dim)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::softmax::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -123,7 +123,18 @@ fn softmax_backward_data_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
-        return Err(no_forward("_softmax_backward_data"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, output];
+            rt::transposed(duals, &[grad_output, output], |mut a| {
+                let grad_output = a.one()?;
+                let output = a.one()?;
+                let r = ops::softmax_backward_data(grad_output, output, dim, input_dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -236,7 +247,18 @@ fn log_softmax_backward_data_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
-        return Err(no_forward("_log_softmax_backward_data"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, output];
+            rt::transposed(duals, &[grad_output, output], |mut a| {
+                let grad_output = a.one()?;
+                let output = a.one()?;
+                let r = ops::log_softmax_backward_data(grad_output, output, dim, input_dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::special::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -160,7 +160,7 @@ fn erf_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::erf_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = ErfBackward { self_: s_self_ };
@@ -233,7 +233,7 @@ fn erfc_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::erfc_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = ErfcBackward { self_: s_self_ };
@@ -370,7 +370,7 @@ fn lgamma_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::lgamma_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = LgammaBackward { self_: s_self_ };
@@ -436,7 +436,7 @@ fn digamma_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::digamma_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = DigammaBackward { self_: s_self_ };
@@ -542,7 +542,7 @@ fn i0_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::i0_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = I0Backward { self_: s_self_ };
@@ -738,7 +738,7 @@ fn logit_inplace_autograd(self_: &Tensor, eps: Option<f64>) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::logit_(self_, eps))?;
     if let Some((edges, s_self_)) = before {
         let body = LogitBackward { eps, self_: s_self_ };
@@ -1033,10 +1033,15 @@ impl Backward for SpecialZetaBackward {
     const NAME: &'static str = "SpecialZetaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack(cx, "other")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
-        let g0 = Some(mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        let g0 = if cx.need(0) { Some(no_derivative_for("zeta")?) } else { None };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1044,20 +1049,26 @@ impl Backward for SpecialZetaBackward {
     }
 }
 fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    rt::not_differentiable("special_zeta", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let out = rt::below(|| ops::special_zeta(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(other);
-        let body = SpecialZetaBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = SpecialZetaBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
         rt::record(&out, edges, body);
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)
-            })?])
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("zeta"))?,
+                rt::elementwise_jvp(t1, |grad| {
+                    mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)
+                })?,
+            ])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -1077,10 +1088,15 @@ impl Backward for IgammaBackward {
     const NAME: &'static str = "IgammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack(cx, "other")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
-        let g0 = Some(igamma_backward(grad, self_, other)?);
-        Ok(Grads::from_iter([g0]))
+        let g0 = if cx.need(0) { Some(no_derivative_for("igamma: input")?) } else { None };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(igamma_backward(grad, self_, other)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1088,18 +1104,24 @@ impl Backward for IgammaBackward {
     }
 }
 fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    rt::not_differentiable("igamma", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let out = rt::below(|| ops::igamma(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(other);
-        let body = IgammaBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = IgammaBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
         rt::record(&out, edges, body);
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| igamma_backward(grad, self_, other))?])
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("igamma: input"))?,
+                rt::elementwise_jvp(t1, |grad| igamma_backward(grad, self_, other))?,
+            ])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -1107,29 +1129,32 @@ fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn igamma_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
-    rt::not_differentiable("igamma", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(other);
-        let s_other = Saved::input(other);
-        let s_self_ = Saved::copy_of(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input_if(edges.wants(1), other);
+        let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::igamma_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = IgammaBackward { other: s_other, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
             let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| igamma_backward(grad, self_, other))?])
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("igamma: input"))?,
+                rt::elementwise_jvp(t1, |grad| igamma_backward(grad, self_, other))?,
+            ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
@@ -1149,10 +1174,15 @@ impl Backward for IgammacBackward {
     const NAME: &'static str = "IgammacBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack(cx, "other")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
-        let g0 = Some(neg(&igamma_backward(grad, self_, other)?)?);
-        Ok(Grads::from_iter([g0]))
+        let g0 = if cx.need(0) { Some(no_derivative_for("igammac: input")?) } else { None };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack(cx, "other")?;
+            let self_ = &self.self_.unpack(cx, "self")?;
+            Some(neg(&igamma_backward(grad, self_, other)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1160,18 +1190,24 @@ impl Backward for IgammacBackward {
     }
 }
 fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    rt::not_differentiable("igammac", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let out = rt::below(|| ops::igammac(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(other);
-        let body = IgammacBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let body = IgammacBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
         rt::record(&out, edges, body);
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&igamma_backward(grad, self_, other)?))?])
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("igammac: input"))?,
+                rt::elementwise_jvp(t1, |grad| neg(&igamma_backward(grad, self_, other)?))?,
+            ])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -1179,29 +1215,32 @@ fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn igammac_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
-    rt::not_differentiable("igammac", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(other);
-        let s_other = Saved::input(other);
-        let s_self_ = Saved::copy_of(self_)?;
+        let edges = Edges::new().tensor(self_).tensor(other);
+        let s_other = Saved::input_if(edges.wants(1), other);
+        let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::igammac_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = IgammacBackward { other: s_other, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
             let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&igamma_backward(grad, self_, other)?))?])
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("igammac: input"))?,
+                rt::elementwise_jvp(t1, |grad| neg(&igamma_backward(grad, self_, other)?))?,
+            ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::unary::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -187,7 +187,7 @@ fn abs_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::abs_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AbsBackward { self_: s_self_ };
@@ -237,9 +237,10 @@ fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
             let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| sgn_backward(grad, self_, result))?])
+            ok(sgn_jvp(self_t, self_, result)).map(Some)
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -257,7 +258,7 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::sgn_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SgnBackward { result: Saved::output(self_, 0), self_: s_self_ };
@@ -265,10 +266,11 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
             let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| sgn_backward(grad, self_, result))?])
+            let self_ = old.as_ref().unwrap_or(self_);
+            ok(sgn_jvp(self_t, self_, result)).map(Some)
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
@@ -638,7 +640,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::square_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SquareBackward { self_: s_self_ };
@@ -902,7 +904,7 @@ fn log_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::log_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = LogBackward { self_: s_self_ };
@@ -970,7 +972,7 @@ fn log2_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::log2_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = Log2Backward { self_: s_self_ };
@@ -1040,7 +1042,7 @@ fn log10_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::log10_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = Log10Backward { self_: s_self_ };
@@ -1108,7 +1110,7 @@ fn log1p_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::log1p_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = Log1pBackward { self_: s_self_ };
@@ -1174,7 +1176,7 @@ fn sin_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::sin_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SinBackward { self_: s_self_ };
@@ -1240,7 +1242,7 @@ fn cos_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::cos_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = CosBackward { self_: s_self_ };
@@ -1376,7 +1378,7 @@ fn asin_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::asin_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AsinBackward { self_: s_self_ };
@@ -1446,7 +1448,7 @@ fn acos_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::acos_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AcosBackward { self_: s_self_ };
@@ -1516,7 +1518,7 @@ fn atan_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::atan_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AtanBackward { self_: s_self_ };
@@ -1584,7 +1586,7 @@ fn sinh_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::sinh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SinhBackward { self_: s_self_ };
@@ -1650,7 +1652,7 @@ fn cosh_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::cosh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = CoshBackward { self_: s_self_ };
@@ -1786,7 +1788,7 @@ fn asinh_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::asinh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AsinhBackward { self_: s_self_ };
@@ -1854,7 +1856,7 @@ fn acosh_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::acosh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AcoshBackward { self_: s_self_ };
@@ -1922,7 +1924,7 @@ fn atanh_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::atanh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AtanhBackward { self_: s_self_ };
@@ -2528,7 +2530,7 @@ fn nan_to_num_inplace_autograd(
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::nan_to_num_(self_, nan, posinf, neginf))?;
     if let Some((edges, s_self_)) = before {
         let body = NanToNumBackward { self_: s_self_ };
@@ -2670,12 +2672,9 @@ fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     }
     if rt::dual_active() && rt::any_tangent(&[real, imag]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(real);
-            let t1 = rt::tangent(imag);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| real_part(grad))?,
-                rt::elementwise_jvp(t1, |grad| imag_part(grad))?,
-            ])
+            let real_t = rt::tangent_or_zeros(real)?;
+            let imag_t = rt::tangent_or_zeros(imag)?;
+            ops::complex(&real_t, &imag_t).map(Some)
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -2722,13 +2721,12 @@ fn polar_autograd(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     }
     if rt::dual_active() && rt::any_tangent(&[abs, angle]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(abs);
-            let t1 = rt::tangent(angle);
+            let abs_t_ = rt::tangent_or_zeros(abs)?;
+            let abs_t = &abs_t_;
+            let angle_t_ = rt::tangent_or_zeros(angle)?;
+            let angle_t = &angle_t_;
             let result = &out;
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| real(&mul(&conj(grad)?, &ops::sgn(result)?)?))?,
-                rt::elementwise_jvp(t1, |grad| polar_angle_backward(grad, result))?,
-            ])
+            ok(polar_jvp(&abs_t, &angle_t, angle, result)).map(Some)
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -2784,7 +2782,7 @@ fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::sinc_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SincBackward { self_: s_self_ };

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::views::Geometry;
 use crate::derivatives::views::*;
 use crate::formula::*;

@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
 use super::activation as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::activation::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -119,7 +119,7 @@ fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Re
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::leaky_relu_raw_(self_, negative_slope))?;
     if let Some((edges, s_self_)) = before {
         let body = LeakyReluRawBackward { negative_slope, self_: s_self_ };
@@ -195,7 +195,7 @@ fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::elu_raw_(self_, alpha, scale, input_scale))?;
     if let Some((edges, s_self_)) = before {
         let body = EluRawBackward { alpha, input_scale, scale, self_: s_self_ };
@@ -345,7 +345,7 @@ fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::silu_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SiluRawBackward { self_: s_self_ };
@@ -411,7 +411,7 @@ fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::mish_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = MishRawBackward { self_: s_self_ };
@@ -483,7 +483,7 @@ fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scala
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::hardtanh_raw_(self_, min_val, max_val))?;
     if let Some((edges, s_self_)) = before {
         let body = HardtanhRawBackward { max_val, min_val, self_: s_self_ };
@@ -556,7 +556,7 @@ fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::hardsigmoid_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = HardsigmoidRawBackward { self_: s_self_ };
@@ -622,7 +622,7 @@ fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::hardswish_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = HardswishRawBackward { self_: s_self_ };
@@ -776,7 +776,7 @@ fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scal
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::threshold_raw_(self_, threshold, value))?;
     if let Some((edges, s_self_)) = before {
         let body = ThresholdRawBackward { self_: s_self_, threshold };
@@ -1522,7 +1522,7 @@ fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::celu_raw_(self_, alpha))?;
     if let Some((edges, s_self_)) = before {
         let body = CeluRawBackward { alpha, self_: s_self_ };
@@ -1584,7 +1584,7 @@ fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::selu_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SeluRawBackward { self_: s_self_ };
@@ -1632,7 +1632,13 @@ fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
         rt::rebase(input, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[input]) {
-        return Err(no_forward("relu_"));
+        let t = rt::jvp(|| {
+            let input_t_ = rt::tangent_or_zeros(input)?;
+            let input_t = &input_t_;
+            let result = input;
+            ok(crate::ops::threshold_backward(&input_t, result, Scalar::Int(0))).map(Some)
+        })?;
+        rt::set_tangent_inplace(input, t)?;
     }
     Ok(())
 }

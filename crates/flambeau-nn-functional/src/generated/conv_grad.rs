@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
 use super::conv as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::conv::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -196,7 +196,26 @@ fn convolution_input_grad_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, weight]) {
-        return Err(no_forward("_convolution_input_grad"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, weight];
+            rt::transposed(duals, &[grad_output, weight], |mut a| {
+                let grad_output = a.one()?;
+                let weight = a.one()?;
+                let r = ops::convolution_input_grad(
+                    grad_output,
+                    weight,
+                    input_sizes,
+                    stride,
+                    padding,
+                    dilation,
+                    groups,
+                )?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -266,7 +285,26 @@ fn convolution_weight_grad_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, input]) {
-        return Err(no_forward("_convolution_weight_grad"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, input];
+            rt::transposed(duals, &[grad_output, input], |mut a| {
+                let grad_output = a.one()?;
+                let input = a.one()?;
+                let r = ops::convolution_weight_grad(
+                    grad_output,
+                    input,
+                    weight_sizes,
+                    stride,
+                    padding,
+                    dilation,
+                    groups,
+                )?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

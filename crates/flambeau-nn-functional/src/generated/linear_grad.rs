@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
 use super::linear as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::linear::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;

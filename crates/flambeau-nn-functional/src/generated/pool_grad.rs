@@ -4,9 +4,9 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure)]
 
+use super::ok;
 use super::ops;
 use super::pool as o;
-use super::{no_forward, ok};
 use crate::derivatives::pool::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -68,7 +68,17 @@ fn max_pool_autograd(
         rt::record(&out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("_max_pool"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1))
 }
@@ -106,7 +116,17 @@ fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Te
         rt::record(&out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("_adaptive_max_pool"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::adaptive_max_pool(self_, output_size)?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1))
 }
