@@ -64,8 +64,8 @@
 
 use crate::anomaly;
 pub use crate::forward_ad::{
-    Inputs, any_tangent, dual_active, elementwise_jvp, jvp, set_tangent, set_tangent_inplace, sum_tangents, tangent,
-    tangent_or_zeros, transposed,
+    Inputs, any_tangent, dual_active, elementwise_jvp, jvp, set_tangent, set_tangent_inplace, sum_tangents,
+    tangent, tangent_or_zeros, transposed,
 };
 pub use crate::grad_mode::is_grad_enabled;
 pub use crate::inplace::{

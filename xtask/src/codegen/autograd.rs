@@ -646,7 +646,14 @@ fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(
 }
 
 /// Forward mode from the backward formula: the plain form is called again on what `rt::transposed` gives.
-fn transposed(out: &mut String, row: &Row, d: &Diff, old: &str, targets: &[String], set: &str) -> Result<(), String> {
+fn transposed(
+    out: &mut String,
+    row: &Row,
+    d: &Diff,
+    old: &str,
+    targets: &[String],
+    set: &str,
+) -> Result<(), String> {
     if row.schema.mutates() {
         return Err("a row that writes its arguments needs `jvp`".into());
     }
@@ -670,7 +677,7 @@ fn transposed(out: &mut String, row: &Row, d: &Diff, old: &str, targets: &[Strin
         format!("Ok(vec![{}])", picked.join(", "))
     };
     let targets = match targets {
-        [one] if d.scope.list_result() => format!("{one}.iter()"),
+        [one] if d.scope.list_result() => format!("{}.iter()", one.trim_start_matches('&')),
         many => format!("[{}].into_iter()", many.join(", ")),
     };
     let _ = writeln!(

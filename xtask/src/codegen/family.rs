@@ -3,7 +3,7 @@
 use super::form::{Form, Mode, arg_ident};
 use super::types::{core_default, core_ty, unboxed};
 use crate::schema::Base;
-use crate::table::{Family, Grad, Kind, Row};
+use crate::table::{Family, Grad, Kind};
 use std::fmt::Write;
 
 /// Emits the file's text (not formatted).

@@ -54,9 +54,10 @@ fn table(dir: &Path) -> BTreeMap<String, Row> {
                 Some(s) => vec![s.as_table().unwrap().clone()],
             };
             let diff_outputs = op.get("diff_outputs").and_then(toml::Value::as_array);
-            let formulas = op.get("grad").and_then(toml::Value::as_table).map(|t| {
-                t.keys().flat_map(|k| k.split(',').map(|n| n.trim().to_string())).collect()
-            });
+            let formulas = op
+                .get("grad")
+                .and_then(toml::Value::as_table)
+                .map(|t| t.keys().flat_map(|k| k.split(',').map(|n| n.trim().to_string())).collect());
             let diff_outputs =
                 diff_outputs.into_iter().flatten().map(|v| v.as_str().unwrap().to_string()).collect();
             rows.insert(name, Row { samples, diff_outputs, formulas });
@@ -93,9 +94,11 @@ fn out_of(out: &dyn AnyOp) -> Option<&'static str> {
     let base = |n: &'static str| n.split('.').next();
     let info = out.info();
     let args: Vec<_> = info.schema.args.iter().filter(|a| !a.mutated).copied().collect();
-    registry::crates().iter().flat_map(|c| c.ops).map(|o| o.info()).find_map(|o| {
-        (base(o.name) == base(info.name) && o.schema.args == args).then_some(o.name)
-    })
+    registry::crates()
+        .iter()
+        .flat_map(|c| c.ops)
+        .map(|o| o.info())
+        .find_map(|o| (base(o.name) == base(info.name) && o.schema.args == args).then_some(o.name))
 }
 
 fn differentiable(t: &Tensor) -> bool {
@@ -211,8 +214,7 @@ fn transpose_identity(s: &Subject, c: &Call, leaves: &[Tensor]) -> Result<()> {
     let recorded: Vec<usize> = (0..outs.len()).filter(|i| outs[*i].requires_grad()).collect();
     let u: Vec<Tensor> =
         leaves.iter().enumerate().map(|(i, t)| random(t, 11 + i as u64)).collect::<Result<_>>()?;
-    let v: Vec<Tensor> =
-        recorded.iter().map(|&i| random(&outs[i], 90 + i as u64)).collect::<Result<_>>()?;
+    let v: Vec<Tensor> = recorded.iter().map(|&i| random(&outs[i], 90 + i as u64)).collect::<Result<_>>()?;
     let o = GradOptions::new().grad_outputs(v.iter().cloned().map(Some)).materialize_grads(true);
     let roots: Vec<Tensor> = recorded.iter().map(|&i| outs[i].clone()).collect();
     let mut back = 0.0;
@@ -223,11 +225,8 @@ fn transpose_identity(s: &Subject, c: &Call, leaves: &[Tensor]) -> Result<()> {
         scale += d.abs();
     }
     let _level = dual_level()?;
-    let duals: Vec<Tensor> = leaves
-        .iter()
-        .zip(&u)
-        .map(|(t, u)| make_dual(&t.alias_detached(), u))
-        .collect::<Result<_>>()?;
+    let duals: Vec<Tensor> =
+        leaves.iter().zip(&u).map(|(t, u)| make_dual(&t.alias_detached(), u)).collect::<Result<_>>()?;
     let outs = s.call(c, &duals)?;
     let mut forth = 0.0;
     for (&i, v) in recorded.iter().zip(&v) {
@@ -253,7 +252,11 @@ fn layouts(s: &Subject, c: &Call, leaves: &[Tensor], strided: bool) -> Result<()
         let ones = |t: &Tensor| -> Result<Option<Tensor>> {
             let one = ops::ones(&[], Some(t.dtype()), None, None, None)?;
             let e = ops::expand(&one, t.sizes(), false)?;
-            Ok(Some(if expanded { e } else { ops::clone(&e, Some(flambeau_core::MemoryFormat::Contiguous))? }))
+            Ok(Some(if expanded {
+                e
+            } else {
+                ops::clone(&e, Some(flambeau_core::MemoryFormat::Contiguous))?
+            }))
         };
         let g: Vec<Option<Tensor>> = roots.iter().map(ones).collect::<Result<_>>()?;
         let o = GradOptions::new().grad_outputs(g).materialize_grads(true);
@@ -270,7 +273,8 @@ fn layouts(s: &Subject, c: &Call, leaves: &[Tensor], strided: bool) -> Result<()
                 return Ok(t.clone());
             }
             let last = t.dim() as i64 - 1;
-            let swapped = ops::clone(&ops::transpose(t, 0, last)?, Some(flambeau_core::MemoryFormat::Contiguous))?;
+            let swapped =
+                ops::clone(&ops::transpose(t, 0, last)?, Some(flambeau_core::MemoryFormat::Contiguous))?;
             let pairs = ops::stack(&[swapped.clone(), swapped], -1)?;
             ops::transpose(&ops::select(&pairs, -1, 0)?, 0, last)
         })
@@ -379,7 +383,10 @@ impl Walk<'_> {
                     continue;
                 }
                 let e = s.call(&c, &wanting(&c.leaf_tensors())).err();
-                if !e.as_ref().is_some_and(|e| e.message().contains("is not differentiable with respect to argument")) {
+                if !e
+                    .as_ref()
+                    .is_some_and(|e| e.message().contains("is not differentiable with respect to argument"))
+                {
                     return Err(fail(format!("no formula for `{}`, and no error: {e:?}", a.name)));
                 }
                 c.freeze(i);
@@ -401,12 +408,12 @@ impl Walk<'_> {
         if info.grad == Differentiability::None {
             return self.without(name, s, &c, &outs);
         }
-        if c.leaves.is_empty() {
-            return Err(fail("no argument wants a gradient"));
-        }
         if outs.is_empty() {
             self.r.discrete.insert(name.to_string());
             return Ok(true);
+        }
+        if c.leaves.is_empty() {
+            return Err(fail("no argument wants a gradient"));
         }
         let recorded = s.call(&c, &wanting(&values))?;
         if let Some(i) = recorded.iter().position(|t| !t.requires_grad()) {
@@ -490,7 +497,11 @@ impl Walk<'_> {
 
 /// A panic (of an assertion in the library, or over a sample that does not parse) is one failure among others.
 fn caught<T>(f: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    std::panic::set_hook(hook);
+    match result {
         Ok(r) => r.map_err(|e| e.message().to_string()),
         Err(p) => {
             let text = p.downcast_ref::<String>().cloned();
@@ -507,8 +518,6 @@ pub fn walk(owner: &str, dir: &Path, x: &Exceptions) -> Report {
     registry::init();
     let rows = table(dir);
     let mut w = Walk { x, r: Report::default() };
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
     let all: Vec<&'static dyn AnyOp> =
         registry::crates().iter().flat_map(|c| c.ops).copied().filter(|o| o.info().owner == owner).collect();
     assert!(all.len() >= rows.len(), "the registry has {} operators for {} rows", all.len(), rows.len());
@@ -558,7 +567,6 @@ pub fn walk(owner: &str, dir: &Path, x: &Exceptions) -> Report {
             }
         }
     }
-    std::panic::set_hook(hook);
     let r = w.r;
     println!(
         "{owner}: {} forms checked ({} with complex numbers) in {} calls; {} refuse, {} constant, {} discrete; {} out forms",

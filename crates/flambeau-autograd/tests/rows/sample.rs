@@ -167,8 +167,7 @@ impl Maker {
                 Tensor::from_vec_raw(v, &sizes).unwrap()
             }
             'b' => {
-                let v: Vec<B8> =
-                    self.values.order(n).into_iter().map(|i| B8::from(i % 2 == 0)).collect();
+                let v: Vec<B8> = self.values.order(n).into_iter().map(|i| B8::from(i % 2 == 0)).collect();
                 Tensor::from_vec_raw(v, &sizes).unwrap()
             }
             _ => panic!("sample `{spec}`: no kind `{kind}`"),
@@ -249,7 +248,7 @@ fn plain(arg: &Arg, v: &toml::Value) -> Value {
         toml::Value::Integer(i) => Value::Int(*i),
         toml::Value::Float(f) => Value::Float(*f),
         toml::Value::Boolean(b) => Value::Bool(*b),
-        toml::Value::String(s) if s == "none" => Value::None,
+        toml::Value::String(s) if s == "none" && arg.ty != Ty::Str => Value::None,
         toml::Value::String(s) if matches!(arg.ty, Ty::DType | Ty::OptDType) => {
             Value::DType(dtype(s).unwrap_or_else(|| panic!("sample: no dtype `{s}`")))
         }

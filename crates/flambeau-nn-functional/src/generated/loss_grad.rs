@@ -331,8 +331,28 @@ fn fused_cross_entropy_backward_autograd(
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| ok(missing_derivative("_cross_entropy_backward")).map(Some))?;
-        rt::set_tangent(&out, t)?;
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, self_];
+            rt::transposed(duals, &[grad_output, self_], |mut a| {
+                let grad_output = a.one()?;
+                let self_ = a.one()?;
+                let r = ops::fused_cross_entropy_backward(
+                    grad_output,
+                    self_,
+                    target,
+                    weight,
+                    reduction,
+                    ignore_index,
+                    label_smoothing,
+                    lse,
+                    total_weight,
+                )?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

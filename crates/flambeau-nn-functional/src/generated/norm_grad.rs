@@ -237,8 +237,46 @@ fn native_batch_norm_backward_autograd(
             v
         })
     {
-        let t = rt::jvp(|| ok(missing_derivative("native_batch_norm_backward")).map(Some))?;
-        rt::set_tangent(&out, t)?;
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(grad_out);
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(grad_out);
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let grad_out = a.one()?;
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::native_batch_norm_backward(
+                        grad_out,
+                        input,
+                        weight,
+                        running_mean,
+                        running_var,
+                        save_mean,
+                        save_invstd,
+                        train,
+                        eps,
+                        output_mask,
+                    )?;
+                    Ok(r)
+                },
+            )
+        })?;
+        for (o, t) in out.iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -401,8 +439,44 @@ fn native_layer_norm_backward_autograd(
             v
         })
     {
-        let t = rt::jvp(|| ok(missing_derivative("native_layer_norm_backward")).map(Some))?;
-        rt::set_tangent(&out, t)?;
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(grad_out);
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(grad_out);
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let grad_out = a.one()?;
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::native_layer_norm_backward(
+                        grad_out,
+                        input,
+                        normalized_shape,
+                        mean,
+                        rstd,
+                        weight,
+                        bias,
+                        output_mask,
+                    )?;
+                    Ok(r)
+                },
+            )
+        })?;
+        for (o, t) in out.iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -535,8 +609,42 @@ fn fused_rms_norm_backward_autograd(
             v
         })
     {
-        let t = rt::jvp(|| ok(missing_derivative("_fused_rms_norm_backward")).map(Some))?;
-        rt::set_tangent(&out, t)?;
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(grad_out);
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(grad_out);
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let grad_out = a.one()?;
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::fused_rms_norm_backward(
+                        grad_out,
+                        input,
+                        normalized_shape,
+                        rstd,
+                        weight,
+                        output_mask,
+                    )?;
+                    Ok(r)
+                },
+            )
+        })?;
+        for (o, t) in out.iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -701,8 +809,46 @@ fn native_group_norm_backward_autograd(
             v
         })
     {
-        let t = rt::jvp(|| ok(missing_derivative("native_group_norm_backward")).map(Some))?;
-        rt::set_tangent(&out, t)?;
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(grad_out);
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(grad_out);
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let grad_out = a.one()?;
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::native_group_norm_backward(
+                        grad_out,
+                        input,
+                        mean,
+                        rstd,
+                        weight,
+                        n,
+                        c,
+                        hxw,
+                        group,
+                        output_mask,
+                    )?;
+                    Ok(r)
+                },
+            )
+        })?;
+        for (o, t) in out.iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
