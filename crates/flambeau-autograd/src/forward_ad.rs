@@ -197,7 +197,7 @@ pub fn transposed(
     call: impl Fn(Inputs<'_>) -> Result<Vec<Tensor>>,
 ) -> Result<Vec<Tensor>> {
     // the tangents are part of the graph exactly where the results are
-    let recorded = grad_mode::is_grad_enabled();
+    let recorded = grad_mode::is_recording();
     let _on = ModeGuard::recording(true);
     let with: Vec<usize> = (0..duals.len()).filter(|&i| tangent(duals[i]).is_some()).collect();
     let tangents: Vec<Tensor> = with.iter().filter_map(|&i| tangent(duals[i])).collect();

@@ -2,6 +2,7 @@
 //! and the gradient of a leaf, a history that in-place operations rewrote, hooks, the tangent of forward mode.
 
 use crate::accumulate::AccumulateGrad;
+use crate::grad_mode::is_inference_mode_enabled;
 use crate::hooks::{self, HookList, PostAccumulateHook};
 use crate::inplace;
 use flambeau_core::dispatch::Key;
@@ -21,6 +22,8 @@ pub(crate) enum Creation {
     Ordinary,
     /// With gradient mode off; the number is that of the base's history then.
     NoGrad(u64),
+    /// In inference mode, likewise.
+    Inference(u64),
     /// One of several views of a multi-output operator.
     MultiOutput,
     /// In, or returned as it was by, a custom function.
@@ -110,7 +113,7 @@ fn newer_base(t: &Tensor, base: &Tensor, own: Option<u64>) -> bool {
     match own {
         Some(n) => theirs > n,
         None => match creation(t) {
-            Creation::NoGrad(n) => theirs > n,
+            Creation::NoGrad(n) | Creation::Inference(n) => theirs > n,
             _ => get(t).is_none_or(|s| !s.is_special() || !matches!(s.lock().history, History::Cut)),
         },
     }
@@ -241,11 +244,24 @@ pub(crate) fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
     if !on && get(t).is_none() {
         return Ok(());
     }
+    if on && t.is_inference() && !is_inference_mode_enabled() {
+        return Err(Error::runtime(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+        ));
+    }
     let s = get_or_init(t);
     s.requires.store(on, Ordering::Release);
     let keep = on || s.lock().tangent.is_some();
     t.set_key(Key::Autograd, keep);
     Ok(())
+}
+
+/// Lets a tensor without history require a gradient, if its dtype can.
+pub(crate) fn make_leaf(t: &Tensor) {
+    if crate::runtime::differentiable(t) {
+        get_or_init(t).requires.store(true, Ordering::Release);
+        t.set_key(Key::Autograd, true);
+    }
 }
 
 pub(crate) fn grad(t: &Tensor) -> Option<Tensor> {

@@ -128,6 +128,25 @@ pub fn resized(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     )
 }
 
+/// Refuses to write to a tensor that was made in inference mode, outside of it. Every form that writes asks first.
+///
+/// # Errors
+/// See above.
+#[inline(always)]
+pub fn writable(t: &Tensor) -> Result<()> {
+    if t.is_inference() { inference_written() } else { Ok(()) }
+}
+#[cold]
+fn inference_written() -> Result<()> {
+    if tls::inference() {
+        return Ok(());
+    }
+    Err(Error::runtime(
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal \
+         tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.",
+    ))
+}
+
 /// What the in-place form of a composite computes from: where the call is recorded, a copy, because the result may save
 /// its input, which is overwritten next.
 pub fn before_overwriting(self_: &Tensor) -> Result<Tensor> {

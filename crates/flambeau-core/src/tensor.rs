@@ -2,7 +2,7 @@
 
 use crate::access::{Data, DataMut};
 use crate::device::Device;
-use crate::dispatch::{Key, KeySet};
+use crate::dispatch::{Key, KeySet, tls};
 use crate::error::{Error, Result};
 use crate::geometry::{self, SizeVec};
 use crate::graph::{self, Edge};
@@ -105,7 +105,7 @@ impl Tensor {
             dtype,
             device,
             layout: Layout::Strided,
-            flags: CONTIGUOUS,
+            flags: CONTIGUOUS | fresh_flags(),
             edge: OnceLock::new(),
             state: OnceLock::new(),
         })))
@@ -157,7 +157,7 @@ impl Tensor {
             0,
             dtype,
             device,
-            0,
+            fresh_flags(),
         ))
     }
     /// A fresh contiguous tensor with any bytes in it.
@@ -181,7 +181,7 @@ impl Tensor {
             offset,
             dtype,
             device,
-            0,
+            fresh_flags(),
         )
     }
     /// A tensor over existing storage.
@@ -252,7 +252,7 @@ impl Tensor {
             i.offset,
             i.dtype,
             i.device,
-            i.flags & (CONJ | NEG),
+            i.flags & (CONJ | NEG | INFERENCE),
         )
     }
     /// The same tensor counted as a Python number in type promotion.
@@ -407,6 +407,23 @@ impl Tensor {
     pub fn handle_count(&self) -> usize {
         Arc::strong_count(&self.0)
     }
+    /// Made in inference mode: it can never be part of a graph.
+    #[inline(always)]
+    #[doc(alias = "torch.is_inference")]
+    #[doc(alias = "torch.Tensor.is_inference")]
+    pub fn is_inference(&self) -> bool {
+        self.0.flags & INFERENCE != 0
+    }
+    /// `_version` as Python sees it.
+    ///
+    /// # Errors
+    /// Inference tensors have none.
+    pub fn try_version(&self) -> Result<u32> {
+        if self.is_inference() {
+            return Err(Error::runtime("Inference tensors do not track version counter."));
+        }
+        Ok(self.version())
+    }
     /// Number of in-place writes to the storage so far (`_version`).
     pub fn version(&self) -> u32 {
         self.storage().version()
@@ -491,6 +508,12 @@ impl Tensor {
         self.key_set().has(Key::Autograd)
             && (self.0.edge.get().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
     }
+}
+
+/// Flags of a tensor over memory of its own.
+#[inline(always)]
+fn fresh_flags() -> u8 {
+    if tls::inference() { INFERENCE } else { 0 }
 }
 
 /// Whether a geometry stays inside a storage.

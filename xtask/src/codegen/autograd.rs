@@ -393,6 +393,10 @@ fn construct(d: &Diff, saved: impl Fn(&str, &Save) -> String) -> String {
     s
 }
 
+/// Asks whether saving inputs went well, where there are any.
+fn check_saved(d: &Diff) -> &'static str {
+    if d.saves.values().any(|s| matches!(s, Save::Input(_))) { "rt::check_saved()?;\n" } else { "" }
+}
 fn input(d: &Diff, n: &str, s: &Save) -> String {
     s.input(n, d.condition(n))
 }
@@ -432,8 +436,9 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
     };
     let _ = writeln!(
         out,
-        "if rec {{\nlet edges = {};\nlet body = {body};\n{record}\n}}{otherwise}",
-        d.edges_text()
+        "if rec {{\nlet edges = {};\nlet body = {body};\n{}{record}\n}}{otherwise}",
+        d.edges_text(),
+        check_saved(d)
     );
     forward(out, form, d, &vars)?;
     let _ = writeln!(out, "Ok({pattern})");
@@ -465,6 +470,7 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
         let _ = writeln!(lets, "let s_{n} = {e};");
         names.push(format!("s_{n}"));
     }
+    lets.push_str(check_saved(d));
     let tuple = if names.len() == 1 { names[0].clone() } else { format!("({})", names.join(", ")) };
     let old = jvp_of(form.row).uses(d, &w);
     let _ = writeln!(

@@ -68,6 +68,7 @@ fn mm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
@@ -124,6 +125,7 @@ fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
@@ -197,6 +199,7 @@ fn addmm_autograd(
             mat1: Saved::input_if(edges.wants(2), mat1),
             mat2: Saved::input_if(edges.wants(1), mat2),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
@@ -230,6 +233,7 @@ fn addmm_inplace_autograd(
         let edges = Edges::new().tensor(self_).tensor(mat1).tensor(mat2);
         let s_mat1 = Saved::input_if(edges.wants(2), mat1);
         let s_mat2 = Saved::input_if(edges.wants(1), mat2);
+        rt::check_saved()?;
         Some((edges, s_mat1, s_mat2))
     } else {
         None
@@ -321,6 +325,7 @@ fn baddbmm_autograd(
             batch2: Saved::input_if(edges.wants(1), batch2),
             beta,
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
@@ -354,6 +359,7 @@ fn baddbmm_inplace_autograd(
         let edges = Edges::new().tensor(self_).tensor(batch1).tensor(batch2);
         let s_batch1 = Saved::input_if(edges.wants(2), batch1);
         let s_batch2 = Saved::input_if(edges.wants(1), batch2);
+        rt::check_saved()?;
         Some((edges, s_batch1, s_batch2))
     } else {
         None
@@ -432,6 +438,7 @@ fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
             self_: Saved::input_if(edges.wants(1), self_),
             tensor: Saved::input_if(edges.wants(0), tensor),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor]) {

@@ -103,6 +103,7 @@ fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> 
             indices: SavedList::input_opt(indices),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -157,6 +158,7 @@ fn index_put_autograd(
     if rec {
         let edges = Edges::new().tensor(self_).tensor(values);
         let body = IndexPutBackward { accumulate, indices: SavedList::input_opt(indices) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
@@ -190,6 +192,7 @@ fn index_put_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(values);
         let s_indices = SavedList::input_opt(indices);
+        rt::check_saved()?;
         Some((edges, s_indices))
     } else {
         None
@@ -250,6 +253,7 @@ fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) 
             index: Saved::input(index),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -310,6 +314,7 @@ fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
         let edges = Edges::new().tensor(self_).tensor(src);
         let body =
             ScatterBackward { dim, index: Saved::input(index), src_sizes: SizeVec::from_slice(src.sizes()) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -336,6 +341,7 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(src);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
@@ -400,6 +406,7 @@ fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scala
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = ScatterValueBackward { dim, index: Saved::input(index) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -425,6 +432,7 @@ fn scatter_value_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, valu
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
@@ -642,6 +650,7 @@ fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) 
             index: Saved::input_if(edges.wants(1), index),
             src_sizes: SizeVec::from_slice(src.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -668,6 +677,7 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(src);
         let s_index = Saved::input_if(edges.wants(1), index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
@@ -764,6 +774,7 @@ fn scatter_reduce_autograd(
             self_: Saved::input(self_),
             src: Saved::input(src),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -799,6 +810,7 @@ fn scatter_reduce_inplace_autograd(
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_src = Saved::input(src);
+        rt::check_saved()?;
         Some((edges, s_index, s_self_, s_src))
     } else {
         None
@@ -879,6 +891,7 @@ fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Ten
             index: Saved::input(index),
             self_sizes: SizeVec::from_slice(self_.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -940,6 +953,7 @@ fn index_add_autograd(
             index: Saved::input_if(edges.wants(1), index),
             source_sizes: SizeVec::from_slice(source.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -972,6 +986,7 @@ fn index_add_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(source);
         let s_index = Saved::input_if(edges.wants(1), index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
@@ -1058,6 +1073,7 @@ fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor
             index: Saved::input(index),
             source_sizes: SizeVec::from_slice(source.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1084,6 +1100,7 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(source);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
@@ -1149,6 +1166,7 @@ fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) 
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = IndexFillBackward { dim, index: Saved::input(index) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1174,6 +1192,7 @@ fn index_fill_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: 
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
@@ -1237,6 +1256,7 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
     if rec {
         let edges = Edges::new().tensor(self_).tensor(value);
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
@@ -1268,6 +1288,7 @@ fn index_fill_tensor_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(value);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
@@ -1354,6 +1375,7 @@ fn index_reduce_autograd(
             self_: Saved::input(self_),
             source: Saved::input(source),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1389,6 +1411,7 @@ fn index_reduce_inplace_autograd(
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_source = Saved::input(source);
+        rt::check_saved()?;
         Some((edges, s_index, s_self_, s_source))
     } else {
         None
@@ -1464,6 +1487,7 @@ fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let edges = Edges::new().tensor(self_);
         let body =
             MaskedSelectBackward { mask: Saved::input(mask), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1503,6 +1527,7 @@ fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = MaskedFillBackward { mask: Saved::input(mask) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1528,6 +1553,7 @@ fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) ->
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_mask = Saved::input(mask);
+        rt::check_saved()?;
         Some((edges, s_mask))
     } else {
         None
@@ -1589,6 +1615,7 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
     if rec {
         let edges = Edges::new().tensor(self_).tensor(value);
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
@@ -1615,6 +1642,7 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(value);
         let s_mask = Saved::input(mask);
+        rt::check_saved()?;
         Some((edges, s_mask))
     } else {
         None
@@ -1682,6 +1710,7 @@ fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Re
             mask: Saved::input(mask),
             source_sizes: SizeVec::from_slice(source.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1708,6 +1737,7 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(source);
         let s_mask = Saved::input(mask);
+        rt::check_saved()?;
         Some((edges, s_mask))
     } else {
         None
@@ -1767,6 +1797,7 @@ fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
         let edges = Edges::new().tensor(self_);
         let body =
             TakeBackward { index: Saved::input(index), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1824,6 +1855,7 @@ fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: boo
             index: Saved::input(index),
             source_sizes: SizeVec::from_slice(source.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1850,6 +1882,7 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(source);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None

@@ -323,6 +323,7 @@ fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -346,6 +347,7 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -411,6 +413,7 @@ fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = DivBackward { other: Saved::input(other), result: Saved::output(&out, 0) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -434,6 +437,7 @@ fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input(other);
+        rt::check_saved()?;
         Some((edges, s_other))
     } else {
         None
@@ -503,6 +507,7 @@ fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>
             rounding_mode: rounding_mode.map(str::to_string),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -526,6 +531,7 @@ fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Opti
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -663,6 +669,7 @@ fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -688,6 +695,7 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -753,6 +761,7 @@ fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -778,6 +787,7 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -853,6 +863,7 @@ fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
@@ -877,6 +888,7 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(exponent);
         let s_exponent = Saved::input(exponent);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_exponent, s_self_))
     } else {
         None
@@ -944,6 +956,7 @@ fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = MaximumBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1000,6 +1013,7 @@ fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = MinimumBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1056,6 +1070,7 @@ fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = FmaxBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1112,6 +1127,7 @@ fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = FminBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1190,6 +1206,7 @@ fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tens
             min: SavedOpt::input(min),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active()
@@ -1224,6 +1241,7 @@ fn clamp_tensor_inplace_autograd(self_: &Tensor, min: Option<&Tensor>, max: Opti
         let s_max = SavedOpt::input(max);
         let s_min = SavedOpt::input(min);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_max, s_min, s_self_))
     } else {
         None
@@ -1305,6 +1323,7 @@ fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> R
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = ClampBackward { max, min, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1323,6 +1342,7 @@ fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scala
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1390,6 +1410,7 @@ fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(min);
         let body = ClampMinTensorBackward { min: Saved::input(min), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
@@ -1413,6 +1434,7 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
         let edges = Edges::new().tensor(self_).tensor(min);
         let s_min = Saved::input(min);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_min, s_self_))
     } else {
         None
@@ -1467,6 +1489,7 @@ fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = ClampMinBackward { min, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1485,6 +1508,7 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1547,6 +1571,7 @@ fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(max);
         let body = ClampMaxTensorBackward { max: Saved::input(max), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
@@ -1570,6 +1595,7 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
         let edges = Edges::new().tensor(self_).tensor(max);
         let s_max = Saved::input(max);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_max, s_self_))
     } else {
         None
@@ -1624,6 +1650,7 @@ fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = ClampMaxBackward { max, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1642,6 +1669,7 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1715,6 +1743,7 @@ fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result
             self_: Saved::input_if(edges.wants(2), self_),
             weight: Saved::input_if(edges.wants(0) || edges.wants(1), weight),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
@@ -1741,6 +1770,7 @@ fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -
         let s_end = Saved::input_if(edges.wants(2), end);
         let s_self_ = Saved::copy_of_if(edges.wants(2), self_)?;
         let s_weight = Saved::input_if(edges.wants(0) || edges.wants(1), weight);
+        rt::check_saved()?;
         Some((edges, s_end, s_self_, s_weight))
     } else {
         None
@@ -1882,6 +1912,7 @@ fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
             tensor2: Saved::input_if(edges.wants(1), tensor2),
             value,
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
@@ -1907,6 +1938,7 @@ fn addcmul_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
         let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1), tensor2);
+        rt::check_saved()?;
         Some((edges, s_tensor1, s_tensor2))
     } else {
         None
@@ -1984,6 +2016,7 @@ fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
             tensor2: Saved::input_if(edges.wants(1) || edges.wants(2), tensor2),
             value,
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
@@ -2011,6 +2044,7 @@ fn addcdiv_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
         let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1) || edges.wants(2), tensor2);
+        rt::check_saved()?;
         Some((edges, s_tensor1, s_tensor2))
     } else {
         None
@@ -2081,6 +2115,7 @@ fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = WhereBackward { condition: Saved::input(condition) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2137,6 +2172,7 @@ fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = Atan2Backward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2160,6 +2196,7 @@ fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -2232,6 +2269,7 @@ fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2256,6 +2294,7 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -2320,6 +2359,7 @@ fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2343,6 +2383,7 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -2407,6 +2448,7 @@ fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(0), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2430,6 +2472,7 @@ fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -2561,6 +2604,7 @@ fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = LogaddexpBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2621,6 +2665,7 @@ fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = Logaddexp2Backward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2681,6 +2726,7 @@ fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = XlogyBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2704,6 +2750,7 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -2786,6 +2833,7 @@ fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

@@ -293,6 +293,7 @@ fn bernoulli_tensor_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_).tensor(p);
         let s_p = Saved::input_if(edges.wants(1), p);
+        rt::check_saved()?;
         Some((edges, s_p))
     } else {
         None
@@ -633,6 +634,7 @@ fn normal_tensor_tensor_autograd(
             mean: Saved::input_if(edges.wants(0), mean),
             std: Saved::input_if(edges.wants(1), std),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean, std]) {

@@ -147,6 +147,7 @@ fn nansum_autograd(
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = NansumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -200,6 +201,7 @@ fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = ProdBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -252,6 +254,7 @@ fn prod_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DTyp
         let edges = Edges::new().tensor(self_);
         let body =
             ProdDimBackward { dim, keepdim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -363,6 +366,7 @@ fn var_autograd(
         let edges = Edges::new().tensor(self_);
         let body =
             VarBackward { correction, dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -433,6 +437,7 @@ fn std_autograd(
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -486,6 +491,7 @@ fn max_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = MaxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -599,6 +605,7 @@ fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -650,6 +657,7 @@ fn min_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = MinBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -763,6 +771,7 @@ fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -826,6 +835,7 @@ fn aminmax_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
             result1: Saved::output(&out1, 1),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1150,6 +1160,7 @@ fn linalg_vector_norm_autograd(
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1213,6 +1224,7 @@ fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

@@ -117,6 +117,7 @@ fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = CumprodBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -141,6 +142,7 @@ fn cumprod_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> R
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -296,6 +298,7 @@ fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = LogcumsumexpBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

@@ -120,6 +120,7 @@ fn softmax_backward_data_autograd(
             input_dtype,
             output: Saved::input(output),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
@@ -244,6 +245,7 @@ fn log_softmax_backward_data_autograd(
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             output: Saved::input(output),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {

@@ -135,6 +135,7 @@ fn erf_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = ErfBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -155,6 +156,7 @@ fn erf_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -208,6 +210,7 @@ fn erfc_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = ErfcBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -228,6 +231,7 @@ fn erfc_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -347,6 +351,7 @@ fn lgamma_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = LgammaBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -365,6 +370,7 @@ fn lgamma_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -413,6 +419,7 @@ fn digamma_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = DigammaBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -431,6 +438,7 @@ fn digamma_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -481,6 +489,7 @@ fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = PolygammaBackward { n, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -519,6 +528,7 @@ fn i0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = I0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -537,6 +547,7 @@ fn i0_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -588,6 +599,7 @@ fn special_i0e_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialI0eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -632,6 +644,7 @@ fn special_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -674,6 +687,7 @@ fn special_i1e_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialI1eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -715,6 +729,7 @@ fn logit_autograd(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = LogitBackward { eps, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -733,6 +748,7 @@ fn logit_inplace_autograd(self_: &Tensor, eps: Option<f64>) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -781,6 +797,7 @@ fn special_entr_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialEntrBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -825,6 +842,7 @@ fn special_erfcx_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialErfcxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -870,6 +888,7 @@ fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialNdtrBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -952,6 +971,7 @@ fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialLogNdtrBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1004,6 +1024,7 @@ fn special_xlog1py_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_).tensor(other);
         let body = SpecialXlog1pyBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1057,6 +1078,7 @@ fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1112,6 +1134,7 @@ fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1135,6 +1158,7 @@ fn igamma_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -1198,6 +1222,7 @@ fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1221,6 +1246,7 @@ fn igammac_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::new().tensor(self_).tensor(other);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
@@ -1273,6 +1299,7 @@ fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialBesselJ0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1316,6 +1343,7 @@ fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialBesselJ1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1357,6 +1385,7 @@ fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialBesselY0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1400,6 +1429,7 @@ fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialBesselY1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1441,6 +1471,7 @@ fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialModifiedBesselI0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1485,6 +1516,7 @@ fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
         let edges = Edges::new().tensor(self_);
         let body =
             SpecialModifiedBesselI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1526,6 +1558,7 @@ fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SpecialModifiedBesselK0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1573,6 +1606,7 @@ fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
         let edges = Edges::new().tensor(self_);
         let body =
             SpecialModifiedBesselK1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

@@ -164,6 +164,7 @@ fn abs_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = AbsBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -182,6 +183,7 @@ fn abs_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -233,6 +235,7 @@ fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SgnBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -253,6 +256,7 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -615,6 +619,7 @@ fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SquareBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -635,6 +640,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -881,6 +887,7 @@ fn log_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = LogBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -899,6 +906,7 @@ fn log_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -947,6 +955,7 @@ fn log2_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = Log2Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -967,6 +976,7 @@ fn log2_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1017,6 +1027,7 @@ fn log10_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = Log10Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1037,6 +1048,7 @@ fn log10_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1087,6 +1099,7 @@ fn log1p_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = Log1pBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1105,6 +1118,7 @@ fn log1p_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1153,6 +1167,7 @@ fn sin_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SinBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1171,6 +1186,7 @@ fn sin_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1219,6 +1235,7 @@ fn cos_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = CosBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1237,6 +1254,7 @@ fn cos_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1353,6 +1371,7 @@ fn asin_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = AsinBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1373,6 +1392,7 @@ fn asin_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1423,6 +1443,7 @@ fn acos_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = AcosBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1443,6 +1464,7 @@ fn acos_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1493,6 +1515,7 @@ fn atan_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = AtanBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1513,6 +1536,7 @@ fn atan_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1563,6 +1587,7 @@ fn sinh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SinhBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1581,6 +1606,7 @@ fn sinh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1629,6 +1655,7 @@ fn cosh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = CoshBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1647,6 +1674,7 @@ fn cosh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1763,6 +1791,7 @@ fn asinh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = AsinhBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1783,6 +1812,7 @@ fn asinh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1833,6 +1863,7 @@ fn acosh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = AcoshBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1851,6 +1882,7 @@ fn acosh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1899,6 +1931,7 @@ fn atanh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = AtanhBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1919,6 +1952,7 @@ fn atanh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -2502,6 +2536,7 @@ fn nan_to_num_autograd(
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = NanToNumBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -2525,6 +2560,7 @@ fn nan_to_num_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -2579,6 +2615,7 @@ fn angle_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = AngleBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -2759,6 +2796,7 @@ fn sinc_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SincBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -2777,6 +2815,7 @@ fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None

@@ -94,6 +94,7 @@ fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Ten
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = LeakyReluRawBackward { negative_slope, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -114,6 +115,7 @@ fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Re
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -170,6 +172,7 @@ fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: S
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = EluRawBackward { alpha, input_scale, scale, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -190,6 +193,7 @@ fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -246,6 +250,7 @@ fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = GeluErfBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -284,6 +289,7 @@ fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = GeluTanhBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -322,6 +328,7 @@ fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SiluRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -340,6 +347,7 @@ fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -388,6 +396,7 @@ fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = MishRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -406,6 +415,7 @@ fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -458,6 +468,7 @@ fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Re
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = HardtanhRawBackward { max_val, min_val, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -478,6 +489,7 @@ fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scala
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -533,6 +545,7 @@ fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = HardsigmoidRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -551,6 +564,7 @@ fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -599,6 +613,7 @@ fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = HardswishRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -617,6 +632,7 @@ fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -667,6 +683,7 @@ fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = HardshrinkBackward { lambd, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -709,6 +726,7 @@ fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SoftshrinkBackward { lambd, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -751,6 +769,7 @@ fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> R
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = ThresholdRawBackward { self_: Saved::input(self_), threshold };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -771,6 +790,7 @@ fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scal
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -826,6 +846,7 @@ fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = LogsigmoidBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -876,6 +897,7 @@ fn leaky_relu_backward_autograd(
         let edges = Edges::new().tensor(grad_output).tensor(self_);
         let body =
             LeakyReluBackwardBackward { negative_slope, self_: Saved::input_if(edges.wants(0), self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -945,6 +967,7 @@ fn elu_backward_autograd(
             scale,
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1003,6 +1026,7 @@ fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Te
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1057,6 +1081,7 @@ fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<T
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1111,6 +1136,7 @@ fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1165,6 +1191,7 @@ fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1218,6 +1245,7 @@ fn hardtanh_backward_autograd(
         let edges = Edges::new().tensor(grad_output).tensor(self_);
         let body =
             HardtanhBackwardBackward { max_val, min_val, self_: Saved::input_if(edges.wants(0), self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1261,6 +1289,7 @@ fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
     if rec {
         let edges = Edges::new().tensor(grad_output).tensor(self_);
         let body = HardsigmoidBackwardBackward { self_: Saved::input_if(edges.wants(0), self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1315,6 +1344,7 @@ fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<T
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1360,6 +1390,7 @@ fn shrink_backward_autograd(grad_output: &Tensor, self_: &Tensor, lambd: Scalar)
     if rec {
         let edges = Edges::new().tensor(grad_output).tensor(self_);
         let body = ShrinkBackwardBackward { lambd, self_: Saved::input_if(edges.wants(0), self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1405,6 +1436,7 @@ fn threshold_backward_autograd(grad_output: &Tensor, self_: &Tensor, threshold: 
     if rec {
         let edges = Edges::new().tensor(grad_output).tensor(self_);
         let body = ThresholdBackwardBackward { self_: Saved::input_if(edges.wants(0), self_), threshold };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1459,6 +1491,7 @@ fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1499,6 +1532,7 @@ fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = CeluRawBackward { alpha, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1517,6 +1551,7 @@ fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
@@ -1561,6 +1596,7 @@ fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = SeluRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1579,6 +1615,7 @@ fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::new().tensor(self_);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None

@@ -93,6 +93,7 @@ fn convolution_autograd(
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: SizeVec::from_slice(weight.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active()
@@ -193,6 +194,7 @@ fn convolution_input_grad_autograd(
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: SizeVec::from_slice(weight.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, weight]) {
@@ -282,6 +284,7 @@ fn convolution_weight_grad_autograd(
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, input]) {

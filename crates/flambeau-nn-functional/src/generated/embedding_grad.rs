@@ -72,6 +72,7 @@ fn embedding_lookup_autograd(
             sparse,
             weight_sizes: SizeVec::from_slice(weight.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[weight]) {
@@ -125,6 +126,7 @@ fn embedding_dense_backward_autograd(
             padding_idx,
             scale_grad_by_freq,
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {

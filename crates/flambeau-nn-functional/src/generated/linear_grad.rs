@@ -61,6 +61,7 @@ fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: SizeVec::from_slice(weight.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active()

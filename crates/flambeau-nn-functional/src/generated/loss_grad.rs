@@ -83,6 +83,7 @@ fn fused_nll_loss_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -159,6 +160,7 @@ fn fused_nll_loss_backward_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
@@ -258,6 +260,7 @@ fn fused_cross_entropy_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

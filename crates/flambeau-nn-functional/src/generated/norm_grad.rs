@@ -120,6 +120,7 @@ fn native_batch_norm_autograd(
             training,
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&out0, edges, body);
     }
     if rt::dual_active()
@@ -342,6 +343,7 @@ fn native_layer_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&out0, edges, body);
     }
     if rt::dual_active()
@@ -531,6 +533,7 @@ fn fused_rms_norm_autograd(
             result1: Saved::input(&out1),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&out0, edges, body);
     }
     if rt::dual_active()
@@ -722,6 +725,7 @@ fn native_group_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&out0, edges, body);
     }
     if rt::dual_active()

@@ -156,6 +156,7 @@ fn plane_scatter_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spati
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = PlaneScatterBackward { indices: Saved::input(indices), spatial };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -194,6 +195,7 @@ fn plane_unpool_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatia
     if rec {
         let edges = Edges::new().tensor(self_);
         let body = PlaneUnpoolBackward { indices: Saved::input(indices), spatial };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -238,6 +240,7 @@ fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resu
             self_sizes: SizeVec::from_slice(self_.sizes()),
             spatial,
         };
+        rt::check_saved()?;
         rt::record(&out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
