@@ -216,6 +216,14 @@ pub(crate) fn rewrite_history(t: &Tensor, h: History) {
     s.mark_special();
     // retaining follows the tensor to its new history
     if let Some((slot, e)) = moved {
+        let before = match &old {
+            History::First => t.first_edge(),
+            History::Rebased(e) => Some(e),
+            History::Cut => None,
+        };
+        if let Some(before) = before {
+            hooks::unretain(before, &slot);
+        }
         hooks::retain(&e, &slot);
     }
     // the old history may be the last handle on a long graph: never dropped under the lock
@@ -344,8 +352,13 @@ pub(crate) fn retains_grad(t: &Tensor) -> bool {
 }
 
 pub(crate) fn detach_(t: &Tensor) -> Result<()> {
-    if t.view_base().is_some() && requires_grad(t) {
-        return Err(Error::autograd("Can't detach views in-place. Use detach() instead."));
+    if t.view_base().is_some() {
+        return Err(Error::autograd(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for \
+             training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() \
+             cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in \
+             torch/optim/optimizer.py as the solution.",
+        ));
     }
     if !t.key_set().has(Key::Autograd) {
         return Ok(());
