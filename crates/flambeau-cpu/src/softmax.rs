@@ -2,30 +2,40 @@
 
 pub mod erased;
 
-use crate::isa::{self, Isa, Job};
+use crate::isa::{self, Isa, Job, Level, best_for};
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Float, FloatOp, Order};
 
 type Op<T> = <T as Float>::Op;
-const L: usize = 32;
+/// Enough lanes to hide the latency of an addition at every width.
+const L: usize = 64;
 /// Columns that a strided softmax handles together.
 const W: usize = 64;
 
-/// Folds `f(j)` over `0..n` with independent lanes.
+/// Folds `f` over the elements of `K` slices of one length, with independent lanes. The slices are cut into arrays, so that
+/// no index is checked inside.
 #[inline(always)]
-fn lanes<A: Copy>(n: usize, zero: A, f: impl Fn(usize) -> A, join: impl Fn(A, A) -> A) -> A {
+fn lanes<const K: usize, T: Copy, A: Copy>(
+    xs: [&[T]; K],
+    zero: A,
+    f: impl Fn([T; K]) -> A,
+    join: impl Fn(A, A) -> A,
+) -> A {
+    let blocks = xs.map(|x| x.as_chunks::<L>());
+    let n = blocks.iter().map(|b| b.0.len()).min().unwrap_or(0);
+    let whole = blocks.map(|b| &b.0[..n]);
     let mut l = [zero; L];
-    let whole = n / L * L;
-    let mut k = 0;
-    while k < whole {
+    for i in 0..n {
+        let c = whole.map(|b| &b[i]);
         for j in 0..L {
-            l[j] = join(l[j], f(k + j));
+            l[j] = join(l[j], f(c.map(|c| c[j])));
         }
-        k += L;
     }
-    for j in 0..n - whole {
-        l[j] = join(l[j], f(whole + j));
+    // Apart from the lanes: an index that is not constant would force them out of the registers.
+    let mut tail = zero;
+    for j in 0..blocks[0].1.len() {
+        tail = join(tail, f(blocks.map(|b| b.1[j])));
     }
     let mut w = L / 2;
     while w > 0 {
@@ -34,11 +44,12 @@ fn lanes<A: Copy>(n: usize, zero: A, f: impl Fn(usize) -> A, join: impl Fn(A, A)
         }
         w /= 2;
     }
-    l[0]
+    join(l[0], tail)
 }
+/// The larger one, where a NaN may get lost: what is computed with the maximum finds it again.
 #[inline(always)]
-fn max<O: Order>(a: O, b: O) -> O {
-    if b.beats_max(a) { b } else { a }
+fn max<O: PartialOrd>(a: O, b: O) -> O {
+    if b > a { b } else { a }
 }
 
 struct Row<'a, T: Float, const LOG: bool> {
@@ -49,16 +60,17 @@ struct Row<'a, T: Float, const LOG: bool> {
 }
 impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let n = self.n;
         let tmp = &mut self.tmp[..n];
         for (x, y) in self.x.chunks_exact(n).zip(self.y.chunks_exact_mut(n)) {
-            let m = lanes(n, Op::<T>::LOW, |j| x[j].op(), max);
+            let m = lanes([x], Op::<T>::LOW, |[v]| v.op(), max);
             for j in 0..n {
-                tmp[j] = (x[j].op() - m).exp_();
+                tmp[j] = (x[j].op() - m).exp_::<I>();
             }
-            let s = lanes(n, Op::<T>::ZERO, |j| tmp[j], |a, b| a + b);
+            let s = lanes([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
             if LOG {
                 let l = s.ln_();
                 for j in 0..n {
@@ -85,6 +97,7 @@ struct Cols<'a, T: Float, const LOG: bool> {
 }
 impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Cols { x, y, base, n, inner, w } = self;
@@ -98,7 +111,7 @@ impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
         for k in 0..n {
             let a = &x[base + k * inner..][..w];
             for j in 0..w {
-                s[j] = s[j] + (a[j].op() - m[j]).exp_();
+                s[j] = s[j] + (a[j].op() - m[j]).exp_::<I>();
             }
         }
         for j in 0..w {
@@ -110,7 +123,7 @@ impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
             let o = unsafe { y.slice(base + k * inner, w) };
             for j in 0..w {
                 let v = a[j].op() - m[j];
-                o[j] = T::from_op(if LOG { v - s[j] } else { v.exp_() * s[j] });
+                o[j] = T::from_op(if LOG { v - s[j] } else { v.exp_::<I>() * s[j] });
             }
         }
     }
@@ -160,6 +173,7 @@ struct Back<'a, T: Float, const LOG: bool> {
 }
 impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Back { dy, y, dx, n, inner, tiles } = self;
@@ -168,11 +182,11 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
                 let (dy, y) = (&dy[row * n..][..n], &y[row * n..][..n]);
                 // SAFETY: each row is handled by one task.
                 let dx = unsafe { dx.slice(row * n, n) };
-                let term = |j: usize| if LOG { dy[j].op() } else { dy[j].op() * y[j].op() };
-                let s = lanes(n, Op::<T>::ZERO, term, |a, b| a + b);
+                let term = |[d, v]: [T; 2]| if LOG { d.op() } else { d.op() * v.op() };
+                let s = lanes([dy, y], Op::<T>::ZERO, term, |a, b| a + b);
                 for j in 0..n {
                     let (d, v) = (dy[j].op(), y[j].op());
-                    dx[j] = T::from_op(if LOG { d - v.exp_() * s } else { v * (d - s) });
+                    dx[j] = T::from_op(if LOG { d - v.exp_::<I>() * s } else { v * (d - s) });
                 }
             }
             return;
@@ -195,7 +209,7 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
                 let o = unsafe { dx.slice(base + k * inner, w) };
                 for j in 0..w {
                     let (d, v) = (d[j].op(), v[j].op());
-                    o[j] = T::from_op(if LOG { d - v.exp_() * s[j] } else { v * (d - s[j]) });
+                    o[j] = T::from_op(if LOG { d - v.exp_::<I>() * s[j] } else { v * (d - s[j]) });
                 }
             }
         }
@@ -249,6 +263,7 @@ struct Norm<'a, T: Float, const RMS: bool> {
 }
 impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let n = self.n;
@@ -257,10 +272,10 @@ impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
             let m = if RMS {
                 Op::<T>::ZERO
             } else {
-                lanes(n, Op::<T>::ZERO, |j| x[j].op(), |a, b| a + b) / count
+                lanes([x], Op::<T>::ZERO, |[v]| v.op(), |a, b| a + b) / count
             };
-            let square = |j: usize| (x[j].op() - m) * (x[j].op() - m);
-            let v = lanes(n, Op::<T>::ZERO, square, |a, b| a + b) / count;
+            let square = |[v]: [T; 1]| (v.op() - m) * (v.op() - m);
+            let v = lanes([x], Op::<T>::ZERO, square, |a, b| a + b) / count;
             let rstd = Op::<T>::ONE / (v + Op::<T>::of(self.eps)).sqrt_();
             if !RMS {
                 self.mean[r] = m;
@@ -354,6 +369,7 @@ struct NormBack<'a, T: Float, const RMS: bool> {
 }
 impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let n = self.n;
@@ -364,20 +380,23 @@ impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
         for (r, dy) in self.dy.chunks_exact(n).enumerate() {
             let x = &self.x[r * n..][..n];
             let (m, rs) = (if RMS { zero } else { self.mean[r] }, self.rstd[r]);
-            let hat = |j: usize| (x[j].op() - m) * rs;
+            let hat = |v: T| (v.op() - m) * rs;
             if !self.dx.is_empty() {
-                let a =
-                    if RMS { zero } else { lanes(n, zero, |j| dy[j].op() * g[j].op(), |a, b| a + b) / count };
-                let b = lanes(n, zero, |j| dy[j].op() * g[j].op() * hat(j), |a, b| a + b) / count;
+                let a = if RMS {
+                    zero
+                } else {
+                    lanes([dy, g], zero, |[d, g]| d.op() * g.op(), |a, b| a + b) / count
+                };
+                let b = lanes([dy, g, x], zero, |[d, g, x]| d.op() * g.op() * hat(x), |a, b| a + b) / count;
                 let dx = &mut self.dx[r * n..][..n];
                 for j in 0..n {
-                    dx[j] = T::from_op((dy[j].op() * g[j].op() - a - hat(j) * b) * rs);
+                    dx[j] = T::from_op((dy[j].op() * g[j].op() - a - hat(x[j]) * b) * rs);
                 }
             }
             if !self.dgamma.is_empty() {
                 let d = &mut self.dgamma[..n];
                 for j in 0..n {
-                    d[j] = d[j] + dy[j].op() * hat(j);
+                    d[j] = d[j] + dy[j].op() * hat(x[j]);
                 }
             }
             if !self.dbeta.is_empty() {

@@ -1,6 +1,8 @@
 //! What reductions ask of elements.
 
 use crate::dtype::{B8, Element};
+use crate::isa::Isa;
+use crate::vmath::{double, single};
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -276,13 +278,15 @@ pub trait FloatOp:
     + Default
 {
     /// `e^x`, vectorisable; exact at the ends (0 for -inf, inf for inf, NaN for NaN).
-    fn exp_(self) -> Self;
+    fn exp_<I: Isa>(self) -> Self;
     /// Natural logarithm (of few values, so not vectorised).
     fn ln_(self) -> Self;
     /// `ln(1 + x)`.
     fn ln_1p_(self) -> Self;
     /// Square root.
     fn sqrt_(self) -> Self;
+    /// Absolute value.
+    fn abs_(self) -> Self;
     /// From a count or parameter.
     fn of(v: f64) -> Self;
     /// To f64.
@@ -290,8 +294,8 @@ pub trait FloatOp:
 }
 impl FloatOp for f32 {
     #[inline(always)]
-    fn exp_(self) -> f32 {
-        exp32(self)
+    fn exp_<I: Isa>(self) -> f32 {
+        single::exp::<I>(self)
     }
     #[inline(always)]
     fn ln_(self) -> f32 {
@@ -306,6 +310,10 @@ impl FloatOp for f32 {
         self.sqrt()
     }
     #[inline(always)]
+    fn abs_(self) -> f32 {
+        self.abs()
+    }
+    #[inline(always)]
     fn of(v: f64) -> f32 {
         v as f32
     }
@@ -316,8 +324,8 @@ impl FloatOp for f32 {
 }
 impl FloatOp for f64 {
     #[inline(always)]
-    fn exp_(self) -> f64 {
-        exp64(self)
+    fn exp_<I: Isa>(self) -> f64 {
+        double::exp::<I>(self)
     }
     #[inline(always)]
     fn ln_(self) -> f64 {
@@ -332,6 +340,10 @@ impl FloatOp for f64 {
         self.sqrt()
     }
     #[inline(always)]
+    fn abs_(self) -> f64 {
+        self.abs()
+    }
+    #[inline(always)]
     fn of(v: f64) -> f64 {
         v
     }
@@ -339,58 +351,4 @@ impl FloatOp for f64 {
     fn f64(self) -> f64 {
         self
     }
-}
-
-/// `e^x` as `2^k * p(r)` with `|r| <= ln 2 / 2`. The power of two is applied in two factors so that results near the
-/// ends of the range (subnormals, values above 2^127) come out right.
-#[inline(always)]
-fn exp32(x: f32) -> f32 {
-    const MAGIC: f32 = 12582912.0; // 1.5 * 2^23: adding it rounds to an integer
-    let c = if x > 89.0 { 89.0 } else { x };
-    // What underflows is set to 0 at the end: computing it would go through slow subnormals.
-    let under = c < -103.98;
-    let c = if under { 0.0 } else { c };
-    let t = c * std::f32::consts::LOG2_E + MAGIC;
-    let k = t - MAGIC;
-    let r = (c - k * 0.693_359_375) + k * 2.121_944_4e-4;
-    let mut p = 1.987_569_2e-4_f32;
-    p = p * r + 1.398_199_9e-3;
-    p = p * r + 8.333_452e-3;
-    p = p * r + 4.166_579_6e-2;
-    p = p * r + 1.666_666_5e-1;
-    p = p * r + 0.5;
-    let y = p * (r * r) + r + 1.0;
-    let ki = (t.to_bits() as i32).wrapping_sub(MAGIC.to_bits() as i32);
-    let h = ki >> 1;
-    let s1 = f32::from_bits((h.wrapping_add(127) << 23) as u32);
-    let s2 = f32::from_bits(((ki.wrapping_sub(h)).wrapping_add(127) << 23) as u32);
-    let v = y * s1 * s2;
-    let v = if under { 0.0 } else { v };
-    if x.is_nan() { x } else { v }
-}
-/// As [`exp32`], with a Taylor polynomial of degree 13, whose error is below half a unit on the reduced range.
-#[inline(always)]
-fn exp64(x: f64) -> f64 {
-    const MAGIC: f64 = 6755399441055744.0; // 1.5 * 2^52
-    let c = if x > 710.0 { 710.0 } else { x };
-    // What underflows is set to 0 at the end: computing it would go through slow subnormals.
-    let under = c < -745.14;
-    let c = if under { 0.0 } else { c };
-    let t = c * std::f64::consts::LOG2_E + MAGIC;
-    let k = t - MAGIC;
-    let r = (c - k * 6.931_471_803_691_238e-1) - k * 1.908_214_929_270_587_7e-10;
-    let mut p = 1.0 / 6_227_020_800.0;
-    for d in [479_001_600.0, 39_916_800.0, 3_628_800.0, 362_880.0, 40_320.0, 5_040.0, 720.0, 120.0, 24.0, 6.0]
-    {
-        p = p * r + 1.0 / d;
-    }
-    p = p * r + 0.5;
-    let y = p * (r * r) + r + 1.0;
-    let ki = (t.to_bits() as i64).wrapping_sub(MAGIC.to_bits() as i64);
-    let h = ki >> 1;
-    let s1 = f64::from_bits((h.wrapping_add(1023) << 52) as u64);
-    let s2 = f64::from_bits((ki.wrapping_sub(h).wrapping_add(1023) << 52) as u64);
-    let v = y * s1 * s2;
-    let v = if under { 0.0 } else { v };
-    if x.is_nan() { x } else { v }
 }
