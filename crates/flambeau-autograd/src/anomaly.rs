@@ -106,19 +106,22 @@ fn user_frames(text: &str) -> String {
 /// Whether a frame belongs to one of the crates that a call passes through before it reaches the caller's own code. With
 /// line tables only, a frame has no crate in its name: then the file's path tells.
 fn is_library(frame: &str) -> bool {
-    const CRATES: [&str; 8] = ["core", "autograd", "nn-functional", "nn", "optim", "serialization", "memory", "cpu"];
+    const CRATES: [&str; 8] =
+        ["core", "autograd", "nn-functional", "nn", "optim", "serialization", "memory", "cpu"];
     // `.../flambeau-core/src/`, or with a version from the registry: `.../flambeau-core-0.1.0/src/`
     let in_sources = |name: &str| {
         frame.match_indices(name).any(|(i, _)| {
             let rest = &frame[i + name.len()..];
-            let version = rest.find(|c: char| c != '-' && c != '.' && !c.is_ascii_digit()).unwrap_or(rest.len());
+            let version =
+                rest.find(|c: char| c != '-' && c != '.' && !c.is_ascii_digit()).unwrap_or(rest.len());
             rest[version..].starts_with("/src/")
         })
     };
     frame.contains("_autograd at")
         || in_sources("/flambeau")
         || CRATES.iter().any(|c| {
-            in_sources(&format!("/flambeau-{c}")) || frame.contains(&format!("flambeau_{}::", c.replace('-', "_")))
+            in_sources(&format!("/flambeau-{c}"))
+                || frame.contains(&format!("flambeau_{}::", c.replace('-', "_")))
         })
 }
 
@@ -151,7 +154,7 @@ mod tests {
             "main at ./crates/flambeau/examples/digits.rs:80:9",
             "train at /home/me/flambeau-demo/src/main.rs:7:1",
             "second at crates/flambeau-autograd/tests/engine.rs:5:1",
-                "digits::main",
+            "digits::main",
         ] {
             assert!(!is_library(f), "{f}");
         }

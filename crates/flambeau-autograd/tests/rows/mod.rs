@@ -373,7 +373,9 @@ impl Walk<'_> {
     fn one(&mut self, name: &str, s: &mut Subject, sample: &toml::Table, run: Run) -> Result<bool> {
         let info = s.op.info();
         let mut c = sample::call(info.schema.args, sample, run, 3);
-        if run != Run::Positive && !c.open {
+        let shaped =
+            !info.schema.args.iter().any(|a| sample.get(a.name).is_some_and(|v| v.is_str() || v.is_array()));
+        if run != Run::Positive && (!c.open || matches!(run, Run::ZeroDim | Run::Empty) && !shaped) {
             return Ok(false);
         }
         // what has no formula says so at the call, and stays out of the rest
@@ -539,7 +541,7 @@ pub fn walk(owner: &str, dir: &Path, x: &Exceptions) -> Report {
         }
         let mut possible = 0;
         for (k, sample) in row.samples.iter().enumerate() {
-            for run in [Run::Positive, Run::Signed, Run::Complex] {
+            for run in [Run::Positive, Run::Signed, Run::Complex, Run::ZeroDim, Run::Empty] {
                 match caught(|| enable_grad(|| w.one(name, &mut s, sample, run))) {
                     Ok(ok) => possible += usize::from(ok),
                     Err(e) => {

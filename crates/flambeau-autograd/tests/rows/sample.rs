@@ -27,6 +27,10 @@ pub enum Run {
     Signed,
     /// `f` tensors are complex.
     Complex,
+    /// Tensors that the sample leaves to the schema have no dimension.
+    ZeroDim,
+    /// They have no element.
+    Empty,
 }
 
 /// Arguments of one call, with the places of the tensors that want a gradient.
@@ -120,8 +124,8 @@ impl Maker {
         assert!(range.is_empty(), "sample: `{range}` is no range");
         self.open = true;
         match self.run {
-            Run::Positive => self.values.floats(n, 0.15, 0.85),
-            _ => self.values.signed(n),
+            Run::Signed | Run::Complex => self.values.signed(n),
+            _ => self.values.floats(n, 0.15, 0.85),
         }
     }
     /// The tensor, and whether it wants a gradient.
@@ -174,7 +178,7 @@ impl Maker {
         };
         Some((t, matches!(kind, 'f' | 'r' | 'c')))
     }
-    fn from_toml(&mut self, arg: &Arg, v: &toml::Value) -> (Value, Vec<Option<usize>>) {
+    fn given(&mut self, arg: &Arg, v: &toml::Value) -> (Value, Vec<Option<usize>>) {
         let is_tensor = matches!(arg.ty, Ty::Tensor | Ty::OptTensor);
         match v {
             toml::Value::String(s) if is_tensor => match self.tensor(s) {
@@ -202,7 +206,12 @@ impl Maker {
     }
     /// What the schema alone suggests.
     fn generic(&mut self, arg: &Arg) -> (Value, Vec<Option<usize>>) {
-        let tensor = |m: &mut Self, spec: &str| match m.tensor(spec) {
+        let sizes = match self.run {
+            Run::ZeroDim => "()",
+            Run::Empty => "(0,3)",
+            _ => "(3,3)",
+        };
+        let tensor = |m: &mut Self, spec: &str| match m.tensor(&spec.replace("(3,3)", sizes)) {
             Some((t, leaf)) => (Value::Tensor(t), if leaf { vec![None] } else { vec![] }),
             None => (Value::None, vec![]),
         };
@@ -216,7 +225,7 @@ impl Maker {
                 };
             }
             (Default_::Required, Ty::TensorList) => {
-                let (a, b) = (self.tensor("f(3,3)"), self.tensor("f(3,3)"));
+                let (a, b) = (self.tensor(&format!("f{sizes}")), self.tensor(&format!("f{sizes}")));
                 let list = [a, b].into_iter().flatten().map(|(t, _)| Value::Tensor(t)).collect();
                 return (Value::List(list), vec![Some(0), Some(1)]);
             }
@@ -267,7 +276,7 @@ pub fn call(args: &'static [Arg], sample: &toml::Table, run: Run, seed: u64) -> 
     let mut c = Call { args: Vec::new(), leaves: Vec::new(), open: false };
     for (i, a) in args.iter().enumerate() {
         let (v, leaves) = match sample.get(a.name) {
-            Some(v) => m.from_toml(a, v),
+            Some(v) => m.given(a, v),
             None => m.generic(a),
         };
         c.args.push(v);
