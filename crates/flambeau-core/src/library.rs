@@ -83,6 +83,11 @@ fn base(info: &OpInfo) -> &'static str {
     info.name.split('.').next().unwrap_or(info.name)
 }
 
+/// Whether an `out=` form belongs to an overload already; several may share a name.
+fn is_taken(taken: &[&'static OpInfo], op: &dyn AnyOp) -> bool {
+    taken.iter().any(|t| std::ptr::eq(*t, op.info()))
+}
+
 fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, usize)) -> Index {
     let mut by_path: HashMap<String, Vec<&'static dyn AnyOp>> = HashMap::new();
     for op in ops {
@@ -100,20 +105,20 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
     for (path, ops) in by_path {
         let mut all: Vec<Signature> = Vec::new();
         let exact = path.starts_with("aten::");
-        let mut taken: Vec<&'static str> = Vec::new();
+        let mut taken: Vec<&'static OpInfo> = Vec::new();
         for &op in &ops {
             let info = op.info();
             if signature::is_out(&info.schema) && !exact {
                 continue;
             }
             let out = ops.iter().copied().find(|o| {
-                signature::is_out_of(&o.info().schema, &info.schema) && !taken.contains(&o.info().name)
+                signature::is_out_of(&o.info().schema, &info.schema) && !is_taken(&taken, *o)
             });
-            taken.extend(out.map(|o| o.info().name));
+            taken.extend(out.map(|o| o.info()));
             all.extend(Signature::of(op, out, &path));
         }
         for &op in &ops {
-            if signature::is_out(&op.info().schema) && !exact && !taken.contains(&op.info().name) {
+            if signature::is_out(&op.info().schema) && !exact && !is_taken(&taken, op) {
                 all.extend(Signature::of(op, Some(op), &path));
             }
         }

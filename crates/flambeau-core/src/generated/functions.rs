@@ -4972,18 +4972,31 @@ pub fn rsqrt_out(input: &Tensor, out: &mut Tensor) {
 /// Subtracts the input, scaled by `alpha`, from `other`.
 #[doc(alias = "torch.rsub")]
 #[track_caller]
-pub fn rsub(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::rsub(input, &other, Scalar::Int(1)))
+pub fn rsub(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::rsub(input, other, Scalar::Int(1)))
+}
+
+/// Subtracts the input, scaled by `alpha`, from a number.
+#[doc(alias = "torch.rsub")]
+#[track_caller]
+pub fn rsub_scalar(input: &Tensor, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Tensor {
+    expect(ops::rsub_scalar(input, other.into(), alpha.into()))
+}
+
+/// Subtracts the input, scaled by `alpha`, from a number.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rsub_scalar_with(input: &Tensor, other: impl Into<Scalar>, o: RsubScalarOptions) -> Tensor {
+    expect(ops::rsub_scalar(input, other.into(), o.alpha))
 }
 
 /// Subtracts the input, scaled by `alpha`, from `other`.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn rsub_with(input: &Tensor, other: impl Operand, o: RsubOptions) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::rsub(input, &other, o.alpha))
+pub fn rsub_with(input: &Tensor, other: &Tensor, o: RsubOptions) -> Tensor {
+    expect(ops::rsub(input, other, o.alpha))
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`.
@@ -6276,6 +6289,15 @@ pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
     let input = expect(input.operand());
     let other = expect(other.operand());
     expect(ops::xlogy(&input, &other))
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.xlogy")]
+#[track_caller]
+pub fn xlogy_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
+    let other = expect(other.operand());
+    expect(ops::xlogy_out(&input, &other, out));
 }
 
 /// Sets every element to zero.

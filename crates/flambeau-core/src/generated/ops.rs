@@ -1092,6 +1092,60 @@ pub fn range_step(
     (creation::RANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
 }
 
+/// `linspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_tensors(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LINSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `linspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_scalar_tensor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LINSPACE_SCALAR_TENSOR.get(end.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `linspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_tensor_scalar(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LINSPACE_TENSOR_SCALAR.get(start.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
 ///
 /// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
@@ -1106,6 +1160,63 @@ pub fn linspace(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::LINSPACE.get(device_keys(device))?)(start, end, steps, dtype, layout, device, pin_memory)
+}
+
+/// `logspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `base` 10.0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_tensors(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LOGSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `logspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `base` 10.0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_scalar_tensor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LOGSPACE_SCALAR_TENSOR.get(end.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `logspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `base` 10.0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_tensor_scalar(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LOGSPACE_TENSOR_SCALAR.get(start.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory,
+    )
 }
 
 /// `steps` powers of `base`, evenly spaced exponents.
@@ -2497,6 +2608,14 @@ pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
 
+/// Subtracts the input, scaled by `alpha`, from a number.
+///
+/// Documented defaults: `alpha` 1.
+#[doc(alias = "torch.rsub")]
+pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (pointwise::RSUB_SCALAR.get(self_.key_set())?)(self_, other, alpha)
+}
+
 /// Multiplies the input by `other`.
 #[doc(alias = "torch.mul")]
 #[doc(alias = "torch.Tensor.mul")]
@@ -3155,6 +3274,13 @@ pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.xlogy_")]
 pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
     (pointwise::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.xlogy")]
+#[doc(alias = "torch.special.xlogy")]
+pub fn xlogy_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (pointwise::XLOGY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
 /// Greatest common divisor.
@@ -3914,6 +4040,19 @@ pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     (reduction::MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
+/// Largest of two elements: the same as `maximum`.
+#[doc(alias = "torch.max")]
+#[doc(alias = "torch.Tensor.max")]
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MAX_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
 /// Largest elements over a dimension, and where they are.
 ///
 /// Documented defaults: `keepdim` false.
@@ -3937,19 +4076,6 @@ pub fn max_dim_out(
     (reduction::MAX_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
-}
-
-/// Largest of two elements: the same as `maximum`.
-#[doc(alias = "torch.max")]
-#[doc(alias = "torch.Tensor.max")]
-pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (reduction::MAX_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.max")]
-pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
 /// Largest elements over dimensions; the gradient is shared among equal ones.
@@ -3999,6 +4125,19 @@ pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     (reduction::MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
+/// Smallest of two elements: the same as `minimum`.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MIN_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
 /// Smallest elements over a dimension, and where they are.
 ///
 /// Documented defaults: `keepdim` false.
@@ -4022,19 +4161,6 @@ pub fn min_dim_out(
     (reduction::MIN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
-}
-
-/// Smallest of two elements: the same as `minimum`.
-#[doc(alias = "torch.min")]
-#[doc(alias = "torch.Tensor.min")]
-pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (reduction::MIN_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.min")]
-pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones.

@@ -1064,6 +1064,28 @@ impl RsubOptions {
     }
 }
 
+/// Keyword arguments of `torch.rsub`.
+#[derive(Clone, Debug)]
+pub struct RsubScalarOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for RsubScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RsubScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RsubScalarOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.clamp`.
 #[derive(Clone, Debug)]
 pub struct ClampTensorOptions {

@@ -151,7 +151,7 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
     };
     let parts: Vec<&str> = lhs.split(',').collect();
     ensure!(
-        parts.len() <= tensors.len(),
+        parts.len() >= tensors.len(),
         Runtime,
         "einsum(): more operands were provided than specified in the equation"
     );

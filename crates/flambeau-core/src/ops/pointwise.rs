@@ -91,6 +91,11 @@ fn bool_sub(both: bool) -> Error {
     })
 }
 
+/// `rsub.Scalar`
+pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    ops::rsub(self_, &crate::ergonomic::wrapped_number(other)?, alpha)
+}
+
 /// `where` wants a mask.
 pub fn where_condition(condition: &Tensor, _self: &Tensor, _other: &Tensor) -> Result<()> {
     ensure!(
@@ -263,33 +268,10 @@ fn same_dtype(want: &Tensor, got: &Tensor, name: &str) -> Result<()> {
         want.dtype() == got.dtype(),
         Runtime,
         "expected dtype {} for `{name}` but got dtype {}",
-        c_name(want.dtype()),
-        c_name(got.dtype())
+        want.dtype().c_name(),
+        got.dtype().c_name()
     );
     Ok(())
-}
-/// The C++ names that some of PyTorch's messages use.
-fn c_name(d: DType) -> &'static str {
-    match d {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-        DType::I64 => "long int",
-        DType::U16 => "short unsigned int",
-        DType::U32 => "unsigned int",
-        DType::U64 => "long unsigned int",
-        DType::F8E4M3 => "c10::Float8_e4m3fn",
-        DType::F8E5M2 => "c10::Float8_e5m2",
-        DType::C32 => "c10::complex<c10::Half>",
-        DType::I32 => "int",
-        DType::I16 => "short int",
-        DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
-        DType::C64 => "c10::complex<float>",
-        DType::C128 => "c10::complex<double>",
-        other => other.name(),
-    }
 }
 /// `lerp` does not promote.
 pub fn lerp_check(self_: &Tensor, end: &Tensor, _weight: Scalar) -> Result<()> {

@@ -5,6 +5,7 @@ use crate::access::Access;
 use crate::device::Device;
 use crate::error::Result;
 use crate::geometry::{SizeVec, wrap_dim};
+use crate::ops::creation::c_number;
 use crate::ops::copy::{cast_to, contiguous_raw};
 use crate::out::OutMeta;
 use crate::promotion;
@@ -223,10 +224,16 @@ pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, rig
 
 /// `histc`
 pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    ensure!(bins > 0, Runtime, "bins must be > 0");
+    ensure!(bins > 0, Runtime, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
+    ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
+    if self_.dtype() == DType::Bool {
+        return Err(Error::not_implemented_for("linspace_cpu", DType::Bool));
+    }
     let (mut lo, mut hi) = (min.to_f64(), max.to_f64());
-    ensure!(lo.is_finite() && hi.is_finite(), Runtime, "range of [{lo}, {hi}] is not finite");
-    ensure!(lo <= hi, Runtime, "max must be larger than min");
+    ensure!(lo.is_finite() && hi.is_finite(), Runtime, "torch.histc: range of [{}, {}] is not finite",
+        c_number(lo),
+        c_number(hi));
+    ensure!(lo <= hi, Runtime, "torch.histc: max must be larger than min");
     let x = contiguous_raw(self_)?;
     ensure!(
         x.dtype().is_floating(),
@@ -237,7 +244,9 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     if lo == hi && x.numel() > 0 {
         let (a, b) = ops::aminmax(&ops::flatten(&x, 0, -1)?, None, false)?;
         (lo, hi) = (a.try_item()?, b.try_item()?);
-        ensure!(lo.is_finite() && hi.is_finite(), Runtime, "range of [{lo}, {hi}] is not finite");
+        ensure!(lo.is_finite() && hi.is_finite(), Runtime, "torch.histc: range of [{}, {}] is not finite",
+        c_number(lo),
+        c_number(hi));
     }
     if lo == hi {
         (lo, hi) = (lo - 1.0, hi + 1.0);
@@ -253,8 +262,11 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 /// `bincount`
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
+    if !self_.dtype().is_integral(false) {
+        return Err(Error::not_implemented_for("bincount_cpu", self_.dtype()));
+    }
     ensure!(
-        self_.dim() == 1 && self_.dtype().is_integral(false),
+        self_.dim() == 1,
         Runtime,
         "bincount only supports 1-d non-negative integral inputs."
     );

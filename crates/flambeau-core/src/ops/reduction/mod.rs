@@ -28,8 +28,16 @@ pub(crate) type Dims = SmallVec<[usize; 5]>;
 pub(crate) fn reduced_dims(rank: usize, dim: Option<&[i64]>) -> Result<Dims> {
     match dim {
         None | Some([]) => Ok((0..rank).collect()),
-        Some(d) => Ok(wrap_dims(d, rank)?.into_iter().filter(|d| *d < rank).collect()),
+        Some(d) => {
+            few_dims(rank)?;
+            Ok(wrap_dims(d, rank)?.into_iter().filter(|d| *d < rank).collect())
+        }
     }
+}
+/// PyTorch keeps reduced dims as 64 bits.
+pub(crate) fn few_dims(rank: usize) -> Result<()> {
+    ensure!(rank <= 64, Runtime, "only tensors with up to 64 dims are supported");
+    Ok(())
 }
 /// Sizes of the result.
 pub(crate) fn reduced_sizes(sizes: &[i64], dims: &[usize], keepdim: bool) -> SizeVec {
@@ -188,7 +196,7 @@ pub fn nansum_meta(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<OutMeta> {
-    ensure!(!self_.is_complex(), Runtime, "nansum does not support complex inputs");
+    ensure!(!self_.is_complex(), Unsupported, "nansum on CPU does not support complex inputs");
     sum_meta(self_, dim, keepdim, dtype)
 }
 /// `nansum`
@@ -210,7 +218,7 @@ pub fn prod_meta(self_: &Tensor, dtype: Option<DType>) -> Result<OutMeta> {
 }
 /// `prod`
 pub fn prod_cpu(self_: &Tensor, _dtype: Option<DType>, out: &Tensor) -> Result<()> {
-    sum_like("prod_cpu", self_, &all_dims(self_), out, erased::prod)
+    sum_like("prod_out_cpu", self_, &all_dims(self_), out, erased::prod)
 }
 /// `prod.dim_int`
 pub fn prod_dim_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<OutMeta> {
@@ -225,7 +233,7 @@ pub fn prod_dim_cpu(
     _dtype: Option<DType>,
     out: &Tensor,
 ) -> Result<()> {
-    sum_like("prod_cpu", self_, &one(self_, dim)?, out, erased::prod)
+    sum_like("prod_out_cpu", self_, &one(self_, dim)?, out, erased::prod)
 }
 
 /// `mean.dim`
@@ -238,7 +246,7 @@ pub fn mean_meta(
     let d = dtype.unwrap_or(self_.dtype());
     ensure!(
         d.is_floating() || d.is_complex(),
-        Runtime,
+        Unsupported,
         "mean(): could not infer output dtype. {} dtype must be either a floating point or complex dtype. Got: {}",
         if dtype.is_some() { "Optional" } else { "Input" },
         d.scalar_type_name()
@@ -255,13 +263,13 @@ pub fn mean_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let x = if self_.dtype() == out.dtype() { self_.clone() } else { cast_to(self_, out.dtype())? };
-    reduce_into("mean_cpu", &x, &reduced_dims(self_.dim(), dim)?, out, erased::mean)
+    reduce_into("sum_cpu", &x, &reduced_dims(self_.dim(), dim)?, out, erased::mean)
 }
 /// `nanmean`: the sum of the numbers over how many there are.
 pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     ensure!(
         self_.dtype().is_floating() || self_.is_complex(),
-        Runtime,
+        Unsupported,
         "nanmean(): expected input to have floating point or complex dtype but got {}",
         self_.dtype().scalar_type_name()
     );

@@ -22,7 +22,7 @@ pub fn linalg_vector_norm_meta(
     let d = dtype.unwrap_or(self_.dtype());
     ensure!(
         self_.dtype().is_floating() || self_.is_complex(),
-        Runtime,
+        Unsupported,
         "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
         self_.dtype().scalar_type_name()
     );
