@@ -7,6 +7,7 @@
 
 mod bind;
 mod builtins;
+mod routes;
 pub mod object;
 pub mod signature;
 
@@ -36,6 +37,8 @@ enum Target {
     Native(NativeFn),
     /// Another function with the first two arguments swapped (`__rsub__`).
     Swapped(Arc<Function>),
+    /// One function, or another where a flag is set: the flag, its position, both.
+    Flagged(&'static str, usize, Arc<Function>, Arc<Function>),
     /// Another function whose arguments are put in order first: what Python parses by hand.
     Adapted(Adapt, Arc<Function>),
 }
@@ -125,6 +128,7 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
         functions.insert(path, Target::Overloads(Arc::new(all)));
     }
     builtins::add(&mut functions);
+    routes::add(&mut functions);
     for (path, f) in NATIVE.read().unwrap_or_else(|e| e.into_inner()).iter() {
         functions.entry(path.clone()).or_insert(Target::Native(*f));
     }
@@ -177,7 +181,11 @@ pub fn names() -> Vec<String> {
 pub fn call(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     match lookup(path) {
         Some(f) => f.call(args, kwargs),
-        None => Err(Error::missing(format!("no operator named '{path}'"))),
+        // calling a class makes an object of it
+        None => match object::class(path) {
+            Some(make) => Ok(vec![Value::Object(make(args, kwargs)?)]),
+            None => Err(Error::missing(format!("no operator named '{path}'"))),
+        },
     }
 }
 
@@ -211,6 +219,10 @@ impl Function {
             Target::Adapted(adapt, f) => {
                 let (args, kwargs) = adapt(args, kwargs)?;
                 f.call(&args, &kwargs)
+            }
+            Target::Flagged(flag, position, plain, set) => {
+                let (on, args, kwargs) = routes::take_flag(flag, *position, args, kwargs);
+                if on { set.call(&args, &kwargs) } else { plain.call(&args, &kwargs) }
             }
             Target::Swapped(f) => {
                 let [a, b, rest @ ..] = args else {
@@ -271,7 +283,7 @@ impl Function {
                 }
                 v
             }
-            Target::Swapped(f) | Target::Adapted(_, f) => f.operators(),
+            Target::Swapped(f) | Target::Adapted(_, f) | Target::Flagged(_, _, f, _) => f.operators(),
             Target::Native(_) => Vec::new(),
         }
     }
@@ -283,7 +295,7 @@ impl Function {
     pub fn signatures(&self) -> Vec<String> {
         match &self.target {
             Target::Overloads(all) => all.iter().map(Signature::text).collect(),
-            Target::Swapped(f) | Target::Adapted(_, f) => f.signatures(),
+            Target::Swapped(f) | Target::Adapted(_, f) | Target::Flagged(_, _, f, _) => f.signatures(),
             Target::Native(_) => Vec::new(),
         }
     }

@@ -107,9 +107,7 @@ pub fn default_dtype() -> DType {
 /// Unless it is float16, bfloat16, float32 or float64.
 pub fn set_default_dtype(d: DType) -> Result<()> {
     if !matches!(d, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
-        return Err(Error::type_(format!(
-            "only floating-point types are supported as the default type, got {d}"
-        )));
+        return Err(Error::type_("only floating-point types are supported as the default type"));
     }
     DEFAULT.store(d as u8, Ordering::Relaxed);
     Ok(())

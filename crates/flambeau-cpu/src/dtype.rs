@@ -218,6 +218,10 @@ impl DType {
         use DType::*;
         matches!(self, U8 | I8 | I16 | I32 | I64 | U16 | U32 | U64) || (include_bool && matches!(self, Bool))
     }
+    /// An unsigned integer of more than a byte: many of PyTorch's operators have no loop for these.
+    pub const fn is_wide_unsigned(self) -> bool {
+        matches!(self, DType::U16 | DType::U32 | DType::U64)
+    }
     /// One of the quantized storage types.
     pub const fn is_quantized(self) -> bool {
         matches!(self, DType::QI8 | DType::QU8 | DType::QI32)

@@ -14,4 +14,5 @@ pub mod softmax;
 pub mod sorting;
 pub mod special;
 pub mod unary;
+pub mod view_copies;
 pub mod views;

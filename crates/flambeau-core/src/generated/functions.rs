@@ -6142,6 +6142,45 @@ pub fn unflatten(input: &Tensor, dim: i64, sizes: impl IntoDims) -> Tensor {
     expect(ops::unflatten(input, dim, &sizes.into_dims()))
 }
 
+/// The different values in ascending order, for each element the position of its value, and how often each occurs.
+///
+/// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+#[doc(alias = "torch.unique")]
+#[track_caller]
+pub fn unique(input: &Tensor, sorted: bool, return_inverse: bool, return_counts: bool) -> Unique2Result {
+    expect(ops::unique(input, sorted, return_inverse, return_counts)).into()
+}
+
+/// Values, or slices along a dimension, without consecutive repetitions.
+#[doc(alias = "torch.unique_consecutive")]
+#[track_caller]
+pub fn unique_consecutive(
+    input: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: i64,
+) -> UniqueConsecutiveResult {
+    expect(ops::unique_consecutive(input, return_inverse, return_counts, Some(dim))).into()
+}
+
+/// Values, or slices along a dimension, without consecutive repetitions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn unique_consecutive_with(input: &Tensor, o: UniqueConsecutiveOptions) -> UniqueConsecutiveResult {
+    expect(ops::unique_consecutive(input, o.return_inverse, o.return_counts, o.dim)).into()
+}
+
+/// The different values in ascending order, for each element the position of its value, and how often each occurs.
+///
+/// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn unique_with(input: &Tensor, o: UniqueOptions) -> Unique2Result {
+    expect(ops::unique(input, o.sorted, o.return_inverse, o.return_counts)).into()
+}
+
 /// Inserts a dimension of size 1.
 #[doc(alias = "torch.unsqueeze")]
 #[track_caller]

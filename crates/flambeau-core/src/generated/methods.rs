@@ -4588,6 +4588,45 @@ impl Tensor {
         self
     }
 
+    /// The different values in ascending order, for each element the position of its value, and how often each occurs.
+    ///
+    /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+    #[doc(alias = "torch.Tensor.unique")]
+    #[track_caller]
+    pub fn unique(&self, sorted: bool, return_inverse: bool, return_counts: bool) -> Unique2Result {
+        expect(ops::unique(self, sorted, return_inverse, return_counts)).into()
+    }
+
+    /// Values, or slices along a dimension, without consecutive repetitions.
+    #[doc(alias = "torch.Tensor.unique_consecutive")]
+    #[track_caller]
+    pub fn unique_consecutive(
+        &self,
+        return_inverse: bool,
+        return_counts: bool,
+        dim: i64,
+    ) -> UniqueConsecutiveResult {
+        expect(ops::unique_consecutive(self, return_inverse, return_counts, Some(dim))).into()
+    }
+
+    /// Values, or slices along a dimension, without consecutive repetitions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn unique_consecutive_with(&self, o: UniqueConsecutiveOptions) -> UniqueConsecutiveResult {
+        expect(ops::unique_consecutive(self, o.return_inverse, o.return_counts, o.dim)).into()
+    }
+
+    /// The different values in ascending order, for each element the position of its value, and how often each occurs.
+    ///
+    /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn unique_with(&self, o: UniqueOptions) -> Unique2Result {
+        expect(ops::unique(self, o.sorted, o.return_inverse, o.return_counts)).into()
+    }
+
     /// Inserts a dimension of size 1.
     #[doc(alias = "torch.Tensor.unsqueeze")]
     #[track_caller]

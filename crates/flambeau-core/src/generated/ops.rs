@@ -5,7 +5,7 @@
 #[allow(unused_imports)]
 use super::{
     blas, comparison, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random, reduction,
-    scan, softmax, sorting, special_ops, unary, views,
+    scan, softmax, sorting, special_ops, unary, view_copies, views,
 };
 
 /// Matrix product of two matrices.
@@ -1932,6 +1932,12 @@ pub fn nonzero_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// `torch.nonzero(x, as_tuple=True)`.
 pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
     (indexing::NONZERO_TUPLE.get(self_.key_set())?)(self_)
+}
+
+/// The positions of the elements that are not zero, one tensor per dimension.
+#[doc(alias = "torch.where")]
+pub fn where_nonzero(condition: &Tensor) -> Result<Vec<Tensor>> {
+    (indexing::WHERE_NONZERO.get(condition.key_set())?)(condition)
 }
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
@@ -5212,6 +5218,49 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
     (sorting::BINCOUNT.get(self_.key_set() | opt_keys(weights))?)(self_, weights, minlength)
 }
 
+/// The different values in ascending order, for each element the position of its value, and how often each occurs.
+///
+/// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+///
+/// Documented defaults: `sorted` true, `return_inverse` false, `return_counts` false.
+#[doc(alias = "torch.unique")]
+#[doc(alias = "torch.Tensor.unique")]
+pub fn unique(
+    self_: &Tensor,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (sorting::UNIQUE.get(self_.key_set())?)(self_, sorted, return_inverse, return_counts)
+}
+
+/// As `unique` for the slices along a dimension, in lexicographic order.
+///
+/// Documented defaults: `sorted` true, `return_inverse` false, `return_counts` false.
+pub fn unique_dim(
+    self_: &Tensor,
+    dim: i64,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (sorting::UNIQUE_DIM.get(self_.key_set())?)(self_, dim, sorted, return_inverse, return_counts)
+}
+
+/// Values, or slices along a dimension, without consecutive repetitions.
+///
+/// Documented defaults: `return_inverse` false, `return_counts` false, `dim` None.
+#[doc(alias = "torch.unique_consecutive")]
+#[doc(alias = "torch.Tensor.unique_consecutive")]
+pub fn unique_consecutive(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (sorting::UNIQUE_CONSECUTIVE.get(self_.key_set())?)(self_, return_inverse, return_counts, dim)
+}
+
 /// Error function.
 #[doc(alias = "torch.erf")]
 #[doc(alias = "torch.Tensor.erf")]
@@ -6748,6 +6797,331 @@ pub fn sinc_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.special.sinc")]
 pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     (unary::SINC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `alias` is a view of.
+#[doc(alias = "torch.alias_copy")]
+pub fn alias_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::ALIAS_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `alias` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.alias_copy")]
+pub fn alias_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (view_copies::ALIAS_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `as_strided` is a view of.
+///
+/// Documented defaults: `storage_offset` None.
+#[doc(alias = "torch.as_strided_copy")]
+pub fn as_strided_copy(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    (view_copies::AS_STRIDED_COPY.get(self_.key_set())?)(self_, size, stride, storage_offset)
+}
+
+/// A copy of what `as_strided` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `storage_offset` None.
+#[doc(alias = "torch.as_strided_copy")]
+pub fn as_strided_copy_out(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (view_copies::AS_STRIDED_COPY_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        size,
+        stride,
+        storage_offset,
+        out,
+    )
+}
+
+/// A copy of what `detach` is a view of.
+#[doc(alias = "torch.detach_copy")]
+pub fn detach_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::DETACH_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `detach` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.detach_copy")]
+pub fn detach_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (view_copies::DETACH_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `diagonal` is a view of.
+///
+/// Documented defaults: `offset` 0, `dim1` 0, `dim2` 1.
+#[doc(alias = "torch.diagonal_copy")]
+pub fn diagonal_copy(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (view_copies::DIAGONAL_COPY.get(self_.key_set())?)(self_, offset, dim1, dim2)
+}
+
+/// A copy of what `diagonal` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `offset` 0, `dim1` 0, `dim2` 1.
+#[doc(alias = "torch.diagonal_copy")]
+pub fn diagonal_copy_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &mut Tensor) -> Result<()> {
+    (view_copies::DIAGONAL_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, offset, dim1, dim2, out)
+}
+
+/// A copy of what `expand` is a view of.
+///
+/// Documented defaults: `implicit` false.
+#[doc(alias = "torch.expand_copy")]
+pub fn expand_copy(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
+    (view_copies::EXPAND_COPY.get(self_.key_set())?)(self_, size, implicit)
+}
+
+/// A copy of what `expand` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `implicit` false.
+#[doc(alias = "torch.expand_copy")]
+pub fn expand_copy_out(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
+    (view_copies::EXPAND_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, size, implicit, out)
+}
+
+/// A copy of what `permute` is a view of.
+#[doc(alias = "torch.permute_copy")]
+pub fn permute_copy(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    (view_copies::PERMUTE_COPY.get(self_.key_set())?)(self_, dims)
+}
+
+/// A copy of what `permute` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.permute_copy")]
+pub fn permute_copy_out(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
+    (view_copies::PERMUTE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dims, out)
+}
+
+/// A copy of what `select` is a view of.
+#[doc(alias = "torch.select_copy")]
+pub fn select_copy(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    (view_copies::SELECT_COPY.get(self_.key_set())?)(self_, dim, index)
+}
+
+/// A copy of what `select` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.select_copy")]
+pub fn select_copy_out(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
+    (view_copies::SELECT_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, index, out)
+}
+
+/// A copy of what `slice` is a view of.
+///
+/// Documented defaults: `dim` 0, `start` None, `end` None, `step` 1.
+#[doc(alias = "torch.slice_copy")]
+pub fn slice_copy(
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    (view_copies::SLICE_COPY.get(self_.key_set())?)(self_, dim, start, end, step)
+}
+
+/// A copy of what `slice` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` 0, `start` None, `end` None, `step` 1.
+#[doc(alias = "torch.slice_copy")]
+pub fn slice_copy_out(
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    (view_copies::SLICE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, start, end, step, out)
+}
+
+/// A copy of what `squeeze` is a view of.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::SQUEEZE_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `squeeze` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (view_copies::SQUEEZE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `squeeze_dim` is a view of.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_dim_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    (view_copies::SQUEEZE_DIM_COPY.get(self_.key_set())?)(self_, dim)
+}
+
+/// A copy of what `squeeze_dim` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_dim_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    (view_copies::SQUEEZE_DIM_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// A copy of what `squeeze_dims` is a view of.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_dims_copy(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    (view_copies::SQUEEZE_DIMS_COPY.get(self_.key_set())?)(self_, dim)
+}
+
+/// A copy of what `squeeze_dims` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_dims_copy_out(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
+    (view_copies::SQUEEZE_DIMS_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// A copy of what `t` is a view of.
+#[doc(alias = "torch.t_copy")]
+pub fn t_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::T_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `t` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.t_copy")]
+pub fn t_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (view_copies::T_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `transpose` is a view of.
+#[doc(alias = "torch.transpose_copy")]
+pub fn transpose_copy(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    (view_copies::TRANSPOSE_COPY.get(self_.key_set())?)(self_, dim0, dim1)
+}
+
+/// A copy of what `transpose` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.transpose_copy")]
+pub fn transpose_copy_out(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
+    (view_copies::TRANSPOSE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim0, dim1, out)
+}
+
+/// A copy of what `unfold` is a view of.
+#[doc(alias = "torch.unfold_copy")]
+pub fn unfold_copy(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    (view_copies::UNFOLD_COPY.get(self_.key_set())?)(self_, dimension, size, step)
+}
+
+/// A copy of what `unfold` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.unfold_copy")]
+pub fn unfold_copy_out(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
+    (view_copies::UNFOLD_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dimension, size, step, out)
+}
+
+/// A copy of what `unsqueeze` is a view of.
+#[doc(alias = "torch.unsqueeze_copy")]
+pub fn unsqueeze_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    (view_copies::UNSQUEEZE_COPY.get(self_.key_set())?)(self_, dim)
+}
+
+/// A copy of what `unsqueeze` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.unsqueeze_copy")]
+pub fn unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    (view_copies::UNSQUEEZE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// A copy of what `view` is a view of.
+#[doc(alias = "torch.view_copy")]
+pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    (view_copies::VIEW_COPY.get(self_.key_set())?)(self_, size)
+}
+
+/// A copy of what `view` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.view_copy")]
+pub fn view_copy_out(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
+    (view_copies::VIEW_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, size, out)
+}
+
+/// A copy of what `view_dtype` is a view of.
+#[doc(alias = "torch.view_copy")]
+pub fn view_dtype_copy(self_: &Tensor, dtype: DType) -> Result<Tensor> {
+    (view_copies::VIEW_DTYPE_COPY.get(self_.key_set())?)(self_, dtype)
+}
+
+/// A copy of what `view_dtype` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.view_copy")]
+pub fn view_dtype_copy_out(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
+    (view_copies::VIEW_DTYPE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
+}
+
+/// A copy of what `view_as_real` is a view of.
+#[doc(alias = "torch.view_as_real_copy")]
+pub fn view_as_real_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::VIEW_AS_REAL_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `view_as_real` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.view_as_real_copy")]
+pub fn view_as_real_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (view_copies::VIEW_AS_REAL_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `view_as_complex` is a view of.
+#[doc(alias = "torch.view_as_complex_copy")]
+pub fn view_as_complex_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::VIEW_AS_COMPLEX_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `view_as_complex` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.view_as_complex_copy")]
+pub fn view_as_complex_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    (view_copies::VIEW_AS_COMPLEX_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Copies of what `unbind` makes views of.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.unbind_copy")]
+pub fn unbind_copy(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::UNBIND_COPY.get(self_.key_set())?)(self_, dim)
+}
+
+/// Copies of what `split` makes views of.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.split_copy")]
+pub fn split_copy(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::SPLIT_COPY.get(self_.key_set())?)(self_, split_size, dim)
+}
+
+/// Copies of what `split_with_sizes` makes views of.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.split_with_sizes_copy")]
+pub fn split_with_sizes_copy(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::SPLIT_WITH_SIZES_COPY.get(self_.key_set())?)(self_, split_sizes, dim)
+}
+
+/// As `chunk`, with parts of their own that may be written without regard to the others.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.unsafe_chunk")]
+#[doc(alias = "torch.Tensor.unsafe_chunk")]
+pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::UNSAFE_CHUNK.get(self_.key_set())?)(self_, chunks, dim)
+}
+
+/// As `split`, with parts of their own that may be written without regard to the others.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.unsafe_split")]
+#[doc(alias = "torch.Tensor.unsafe_split")]
+pub fn unsafe_split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::UNSAFE_SPLIT.get(self_.key_set())?)(self_, split_size, dim)
+}
+
+/// As `split_with_sizes`, with parts of their own that may be written without regard to the others.
+///
+/// Documented defaults: `dim` 0.
+#[doc(alias = "torch.unsafe_split_with_sizes")]
+#[doc(alias = "torch.Tensor.unsafe_split_with_sizes")]
+pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::UNSAFE_SPLIT_WITH_SIZES.get(self_.key_set())?)(self_, split_sizes, dim)
 }
 
 /// The same elements in another shape, without a copy.

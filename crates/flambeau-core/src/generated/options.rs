@@ -3201,6 +3201,74 @@ impl BincountOptions {
     }
 }
 
+/// Keyword arguments of `torch.unique`.
+#[derive(Clone, Debug)]
+pub struct UniqueOptions {
+    pub(super) sorted: bool,
+    pub(super) return_inverse: bool,
+    pub(super) return_counts: bool,
+}
+impl Default for UniqueOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UniqueOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UniqueOptions { sorted: true, return_inverse: false, return_counts: false }
+    }
+    /// Sets `sorted` (default `true`).
+    pub fn sorted(mut self, sorted: bool) -> Self {
+        self.sorted = sorted;
+        self
+    }
+    /// Sets `return_inverse` (default `false`).
+    pub fn return_inverse(mut self, return_inverse: bool) -> Self {
+        self.return_inverse = return_inverse;
+        self
+    }
+    /// Sets `return_counts` (default `false`).
+    pub fn return_counts(mut self, return_counts: bool) -> Self {
+        self.return_counts = return_counts;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.unique_consecutive`.
+#[derive(Clone, Debug)]
+pub struct UniqueConsecutiveOptions {
+    pub(super) return_inverse: bool,
+    pub(super) return_counts: bool,
+    pub(super) dim: Option<i64>,
+}
+impl Default for UniqueConsecutiveOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UniqueConsecutiveOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UniqueConsecutiveOptions { return_inverse: false, return_counts: false, dim: None }
+    }
+    /// Sets `return_inverse` (default `false`).
+    pub fn return_inverse(mut self, return_inverse: bool) -> Self {
+        self.return_inverse = return_inverse;
+        self
+    }
+    /// Sets `return_counts` (default `false`).
+    pub fn return_counts(mut self, return_counts: bool) -> Self {
+        self.return_counts = return_counts;
+        self
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+}
+
 /// Keyword arguments of `torch.logit`.
 #[derive(Clone, Debug)]
 pub struct LogitOptions {

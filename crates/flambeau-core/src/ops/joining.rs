@@ -563,7 +563,6 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
         })
         .collect::<Result<_>>()?;
     if swap {
-        out = out.iter().map(|t| ops::transpose(t, 0, 1)).collect::<Result<_>>()?;
         out.swap(0, 1);
     }
     Ok(out)

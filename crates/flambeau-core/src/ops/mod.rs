@@ -18,4 +18,6 @@ pub(crate) mod softmax;
 pub(crate) mod sorting;
 pub(crate) mod special;
 pub(crate) mod unary;
+pub(crate) mod unique;
+pub(crate) mod view_copies;
 pub(crate) mod views;

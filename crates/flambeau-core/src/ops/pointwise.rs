@@ -28,6 +28,7 @@ specs! {
     POW_2 = "pow" "pow" POW_2 Default;
     POW_3 = "pow" "pow" POW_3 Default;
     POW_NEG_2 = "pow" "pow" POW_NEG_2 Default;
+    POW_1 = "conj_physical" "pow" POSITIVE Default;
     POW_SQRT = "pow" "sqrt_vml_cpu" SQRT Default;
     POW_RSQRT = "pow" "rsqrt_cpu" RSQRT Default;
     POW_RECIPROCAL = "pow" "reciprocal_cpu" RECIPROCAL Default;
@@ -150,6 +151,7 @@ pub fn pow_plan<'a>(self_: &'a Tensor, exponent: &'a Tensor) -> Result<Planned<'
     }
     let inexact = d.is_floating() || d.is_complex();
     let spec = match () {
+        () if power(1.0) && (d == self_.dtype()) => &POW_1,
         () if power(2.0) => &POW_2,
         () if power(3.0) => &POW_3,
         () if inexact && power(0.5) => &POW_SQRT,
@@ -253,7 +255,7 @@ pub fn clamp_tensor_plan<'a>(
 ) -> Result<Planned<'a>> {
     let bounds = [min, max].into_iter().flatten();
     for t in std::iter::once(self_).chain(bounds) {
-        ensure!(!t.dtype().is_complex(), Unsupported, "{NO_COMPLEX_CLAMP}");
+        ensure!(!t.dtype().is_complex() || (min.is_some() != max.is_some()), Unsupported, "{NO_COMPLEX_CLAMP}");
     }
     match (min, max) {
         (Some(lo), Some(hi)) => Ok(Planned::new(&CLAMP_TENSOR, &[self_, lo, hi])),

@@ -56,6 +56,9 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         Runtime,
         "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
     );
+    if self_.is_complex() {
+        return uniform_(&crate::ops::views::view_as_real(self_)?, from, to, generator);
+    }
     ensure!(
         self_.dtype().is_floating(),
         Unsupported,
@@ -68,13 +71,9 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
     if self_.is_complex() {
-        // parts of a unit complex normal have variance one half each
+        // parts of a unit complex normal have variance one half each; PyTorch moves both by the mean
         let parts = crate::ops::views::view_as_real(self_)?;
-        normal_(&parts, 0.0, std / std::f64::consts::SQRT_2, generator)?;
-        if mean != 0.0 {
-            ops::add_(self_, &crate::ergonomic::wrapped_number(mean.into())?, Scalar::Int(1))?;
-        }
-        return Ok(());
+        return normal_(&parts, mean, std / std::f64::consts::SQRT_2, generator);
     }
     draw("normal_kernel_cpu", self_, generator, |g, out, serial| {
         ok(if serial { erased::normal_serial(g, out, mean, std) } else { erased::normal(g, out, mean, std) })

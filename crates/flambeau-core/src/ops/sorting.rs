@@ -1,6 +1,7 @@
 //! Sorting, top-k, unique, binary search, histograms.
 
 use super::scan::around;
+pub use super::unique::{unique, unique_consecutive, unique_dim};
 use crate::access::Access;
 use crate::device::Device;
 use crate::error::Result;
@@ -26,7 +27,7 @@ pub fn sort_stable_meta(
     _descending: bool,
 ) -> Result<(OutMeta, OutMeta)> {
     wrap_dim(dim, self_.dim())?;
-    ensure!(!self_.is_complex(), Unsupported, "Sort does not support complex dtypes on CPU");
+    ensure!(!self_.is_complex(), Type, " Sort does not support complex dtypes on CPU");
     Ok(values_indices(self_, self_.sizes()))
 }
 /// `sort.stable`
@@ -45,7 +46,7 @@ pub fn sort_stable_cpu(
     let g = around(&x, wrap_dim(dim, x.dim())?);
     let a = Access::new(&[&x], &[values, indices])?;
     erased::sort(a.any(0)?, g, descending, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
-        .ok_or_else(|| Error::not_implemented_for("sort_stable", x.dtype()))
+        .ok_or_else(|| Error::not_implemented_for("sorting_kernel_method_name", x.dtype()))
 }
 /// `sort`
 pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {

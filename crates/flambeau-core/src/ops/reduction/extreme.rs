@@ -29,7 +29,7 @@ fn no_order(label: &str, self_: &Tensor) -> Result<()> {
 }
 /// Unsigned integers beyond a byte are refused by what orders elements.
 fn refuse_wide_unsigned(label: &str, self_: &Tensor) -> Result<()> {
-    if matches!(self_.dtype(), DType::U16 | DType::U32 | DType::U64) {
+    if self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for(label, self_.dtype()));
     }
     Ok(())
@@ -70,6 +70,7 @@ macro_rules! extreme_value {
     ($($meta:ident $cpu:ident $name:literal $label:literal $kernel:ident;)*) => {$(
         #[doc = concat!("`", $name, "`")]
         pub fn $meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<OutMeta> {
+            refuse_wide_unsigned($label, self_)?;
             let dims = reduced_dims(self_.dim(), Some(dim))?;
             nonempty(self_, &dims, dim, $name)?;
             Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), self_.dtype(), self_.device()))
@@ -104,6 +105,7 @@ pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
         "aminmax not implemented for {}",
         self_.dtype().scalar_type_name()
     );
+    refuse_wide_unsigned(if dim.is_some() { "aminmax_cpu" } else { "aminmax_all_cpu" }, self_)?;
     let dims = match dim {
         Some(d) => {
             few_dims(self_.dim())?;
@@ -198,7 +200,7 @@ macro_rules! order_dim {
         }
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-            select_into(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
+            select_into("median_out", self_, &one(self_, dim)?, (values, indices), erased::$kernel)
         }
         #[doc = concat!("`", $name, "`: over all elements.")]
         pub fn $all(self_: &Tensor) -> Result<Tensor> {
@@ -224,6 +226,7 @@ order_dim! {
 
 /// `mode`
 pub fn mode_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+    refuse_wide_unsigned("mode_cpu", self_)?;
     Ok(values_indices(self_, &one_nonempty(self_, dim, "mode()")?, keepdim))
 }
 /// `mode`

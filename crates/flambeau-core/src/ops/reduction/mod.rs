@@ -161,6 +161,9 @@ fn sum_like(
     kernel: fn(Any<'_>, Geo, AnyMut<'_>) -> Option<()>,
 ) -> Result<()> {
     let od = out.dtype();
+    if od == DType::C32 {
+        return Err(Error::not_implemented_for(label, od));
+    }
     if od == DType::I64 && self_.dtype().is_integral(true) {
         return reduce_into(label, self_, dims, out, kernel);
     }
@@ -262,6 +265,9 @@ pub fn mean_cpu(
     _dtype: Option<DType>,
     out: &Tensor,
 ) -> Result<()> {
+    if out.dtype() == DType::C32 {
+        return Err(Error::not_implemented_for("sum_cpu", DType::C32));
+    }
     let x = if self_.dtype() == out.dtype() { self_.clone() } else { cast_to(self_, out.dtype())? };
     reduce_into("sum_cpu", &x, &reduced_dims(self_.dim(), dim)?, out, erased::mean)
 }
@@ -289,6 +295,11 @@ fn truth_into(
     label: &str,
     kernel: fn(Any<'_>, Geo, AnyMut<'_>) -> Option<()>,
 ) -> Result<()> {
+    if matches!(self_.dtype(), DType::F8E4M3 | DType::F8E5M2) {
+        // no reducing kernel reads these
+        let nonzero = ops::ne(self_, &crate::ergonomic::wrapped_number(0i64.into())?)?;
+        return truth_into(&nonzero, dims, out, label, kernel);
+    }
     if out.dtype() == DType::Bool {
         return reduce_into(label, self_, dims, out, kernel);
     }
@@ -348,7 +359,10 @@ pub fn count_nonzero_meta(self_: &Tensor, dim: Option<&[i64]>) -> Result<OutMeta
 }
 /// `count_nonzero`
 pub fn count_nonzero_cpu(self_: &Tensor, dim: Option<&[i64]>, out: &Tensor) -> Result<()> {
-    index_into("count_nonzero_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::count_nonzero)
+    if self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for("nonzero_count_cpu", self_.dtype()));
+    }
+    index_into("nonzero_count_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::count_nonzero)
 }
 
 /// `sum_to_size`: sums over the dims that broadcasting added or expanded.

@@ -45,7 +45,10 @@ macro_rules! moment {
             } else {
                 erased::var(a.any(0)?, g, c, a.any_mut(0)?)
             };
-            done.ok_or_else(|| Error::not_implemented_for("std_and_var_kernel", x.dtype()))
+            done.ok_or_else(|| match dim {
+                None => Error::runtime(format!("std_var_all: Unsupported dtype {}", x.dtype().scalar_type_name())),
+                Some(_) => Error::not_implemented_for("std_cpu", x.dtype()),
+            })
         }
     )*};
 }

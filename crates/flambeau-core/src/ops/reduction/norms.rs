@@ -107,5 +107,5 @@ pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -
         };
         return crate::ops::copy::copy_into(out, &r);
     }
-    reduce_into("logsumexp_cpu", &x, &dims, out, erased::logsumexp)
+    reduce_into("max_values_cpu", &x, &dims, out, erased::logsumexp)
 }
