@@ -57,7 +57,10 @@ fn computes_rare(name: &str, d: DType) -> bool {
         DType::C32 => {
             moves
                 || tests
-                || matches!(name, "abs" | "add" | "addcmul" | "conj_physical" | "mul" | "neg" | "rsub" | "sgn" | "sub")
+                || matches!(
+                    name,
+                    "abs" | "add" | "addcmul" | "conj_physical" | "mul" | "neg" | "rsub" | "sgn" | "sub"
+                )
         }
         DType::BC32 => moves || tests,
         DType::F8E4M3 | DType::F8E5M2 => moves || tests || matches!(name, "abs" | "conj_physical" | "mul"),
@@ -162,6 +165,7 @@ impl PointwiseSpec {
 pub fn pointwise(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<Tensor> {
     let a = inputs[0];
     if spec.promote != Promote::Divide
+        && !is_rare(a.dtype())
         && a.is_plain()
         && a.device() == Device::Cpu
         && inputs[1..].iter().all(|t| {

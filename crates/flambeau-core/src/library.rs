@@ -7,8 +7,8 @@
 
 mod bind;
 mod builtins;
-mod routes;
 pub mod object;
+mod routes;
 pub mod signature;
 
 use crate::dispatch::registry::{self, DYNAMIC};
@@ -114,9 +114,10 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
             if signature::is_out(&info.schema) && !exact {
                 continue;
             }
-            let out = ops.iter().copied().find(|o| {
-                signature::is_out_of(&o.info().schema, &info.schema) && !is_taken(&taken, *o)
-            });
+            let out = ops
+                .iter()
+                .copied()
+                .find(|o| signature::is_out_of(&o.info().schema, &info.schema) && !is_taken(&taken, *o));
             taken.extend(out.map(|o| o.info()));
             all.extend(Signature::of(op, out, &path));
         }

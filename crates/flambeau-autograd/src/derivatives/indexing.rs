@@ -1,7 +1,8 @@
 //! Indexing: the gradient of elements read is put where they were read, that of elements written is read there.
 
 use crate::formula::{
-    add, div, eq, masked, mul, number, ones_like, reshape, slice, sum_all, to_dtype, where_, zeros, zeros_like,
+    add, div, eq, masked, mul, number, ones_like, reshape, slice, sum_all, to_dtype, where_, zeros,
+    zeros_like,
 };
 use flambeau_core::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
 use flambeau_core::{DType, Result, Scalar, Tensor, ops};

@@ -4,6 +4,7 @@
 
 pub mod blas;
 pub mod comparison;
+pub mod composed;
 pub mod copy;
 pub mod creation;
 pub mod einsum;
@@ -27,6 +28,7 @@ pub mod special_ops;
 pub mod unary;
 pub mod view_copies;
 pub mod views;
+pub mod windows;
 
 /// What generated files use.
 #[allow(unused_imports)]
@@ -175,6 +177,36 @@ pub static OPS: &[&dyn AnyOp] = &[
     &comparison::ISCLOSE,
     &comparison::ALLCLOSE,
     &comparison::EQUAL,
+    &composed::FILL,
+    &composed::FILL_WITH,
+    &composed::DIFF,
+    &composed::DIFF_OUT,
+    &composed::DIST,
+    &composed::COMBINATIONS,
+    &composed::COV,
+    &composed::CORRCOEF,
+    &composed::VANDER,
+    &composed::LINALG_VANDER,
+    &composed::LINALG_VECDOT,
+    &composed::LINALG_VECDOT_OUT,
+    &composed::LINALG_DIAGONAL,
+    &composed::LINALG_CROSS,
+    &composed::LINALG_CROSS_OUT,
+    &composed::CROSS,
+    &composed::CROSS_OUT,
+    &composed::RENORM,
+    &composed::RENORM_,
+    &composed::RENORM_OUT,
+    &composed::AS_STRIDED_SCATTER,
+    &composed::LINALG_MULTI_DOT,
+    &composed::LINALG_MULTI_DOT_OUT,
+    &composed::ISIN,
+    &composed::ISIN_OUT,
+    &composed::ISIN_NUMBER,
+    &composed::NUMBER_ISIN,
+    &composed::CDIST,
+    &composed::PDIST,
+    &composed::EMPTY_PERMUTED,
     &copy::CLONE,
     &copy::COPY_,
     &copy::TO_COPY,
@@ -924,6 +956,22 @@ pub static OPS: &[&dyn AnyOp] = &[
     &views::RESHAPE,
     &views::FLATTEN,
     &views::SPLIT_SIZES,
+    &windows::HANN_WINDOW,
+    &windows::HAMMING_WINDOW,
+    &windows::BLACKMAN_WINDOW,
+    &windows::BARTLETT_WINDOW,
+    &windows::KAISER_WINDOW,
+    &windows::SIGNAL_BARTLETT,
+    &windows::SIGNAL_BLACKMAN,
+    &windows::SIGNAL_COSINE,
+    &windows::SIGNAL_EXPONENTIAL,
+    &windows::SIGNAL_GAUSSIAN,
+    &windows::SIGNAL_GENERAL_COSINE,
+    &windows::SIGNAL_GENERAL_HAMMING,
+    &windows::SIGNAL_HAMMING,
+    &windows::SIGNAL_HANN,
+    &windows::SIGNAL_KAISER,
+    &windows::SIGNAL_NUTTALL,
 ];
 
 /// The crate's entry in the registry.

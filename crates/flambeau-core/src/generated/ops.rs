@@ -4,8 +4,8 @@
 
 #[allow(unused_imports)]
 use super::{
-    blas, comparison, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random, reduction,
-    scan, softmax, sorting, special_ops, unary, view_copies, views,
+    blas, comparison, composed, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random,
+    reduction, scan, softmax, sorting, special_ops, unary, view_copies, views, windows,
 };
 
 /// Matrix product of two matrices.
@@ -751,6 +751,317 @@ pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan:
 #[doc(alias = "torch.Tensor.equal")]
 pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
     (comparison::EQUAL.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// The input's shape filled with one number.
+#[doc(alias = "torch.fill")]
+pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    (composed::FILL.get(self_.key_set())?)(self_, value)
+}
+
+/// The input's shape filled with the number of a zero-dim tensor.
+#[doc(alias = "torch.fill")]
+pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    (composed::FILL_WITH.get(self_.key_set() | value.key_set())?)(self_, value)
+}
+
+/// Differences of neighbours along a dimension, taken `n` times.
+///
+/// Documented defaults: `n` 1, `dim` -1, `prepend` None, `append` None.
+#[doc(alias = "torch.diff")]
+#[doc(alias = "torch.Tensor.diff")]
+pub fn diff(
+    self_: &Tensor,
+    n: i64,
+    dim: i64,
+    prepend: Option<&Tensor>,
+    append: Option<&Tensor>,
+) -> Result<Tensor> {
+    (composed::DIFF.get(self_.key_set() | opt_keys(prepend) | opt_keys(append))?)(
+        self_, n, dim, prepend, append,
+    )
+}
+
+/// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `n` 1, `dim` -1, `prepend` None, `append` None.
+#[doc(alias = "torch.diff")]
+pub fn diff_out(
+    self_: &Tensor,
+    n: i64,
+    dim: i64,
+    prepend: Option<&Tensor>,
+    append: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    (composed::DIFF_OUT.get(self_.key_set() | opt_keys(prepend) | opt_keys(append) | out.key_set())?)(
+        self_, n, dim, prepend, append, out,
+    )
+}
+
+/// The `p`-norm of the difference of two tensors.
+///
+/// Documented defaults: `p` 2.
+#[doc(alias = "torch.dist")]
+#[doc(alias = "torch.Tensor.dist")]
+pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
+    (composed::DIST.get(self_.key_set() | other.key_set())?)(self_, other, p)
+}
+
+/// All combinations of `r` elements of a vector, in lexicographic order of positions.
+///
+/// Documented defaults: `r` 2, `with_replacement` false.
+#[doc(alias = "torch.combinations")]
+pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
+    (composed::COMBINATIONS.get(self_.key_set())?)(self_, r, with_replacement)
+}
+
+/// Covariances of the rows of a matrix, whose columns are observations.
+///
+/// Documented defaults: `correction` 1, `fweights` None, `aweights` None.
+#[doc(alias = "torch.cov")]
+#[doc(alias = "torch.Tensor.cov")]
+pub fn cov(
+    self_: &Tensor,
+    correction: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    (composed::COV.get(self_.key_set() | opt_keys(fweights) | opt_keys(aweights))?)(
+        self_, correction, fweights, aweights,
+    )
+}
+
+/// Correlation coefficients of the rows of a matrix, whose columns are observations.
+#[doc(alias = "torch.corrcoef")]
+#[doc(alias = "torch.Tensor.corrcoef")]
+pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
+    (composed::CORRCOEF.get(self_.key_set())?)(self_)
+}
+
+/// Powers of each element of a vector as rows of a matrix.
+///
+/// Documented defaults: `N` None, `increasing` false.
+#[doc(alias = "torch.vander")]
+pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
+    (composed::VANDER.get(x.key_set())?)(x, n, increasing)
+}
+
+/// Ascending powers of each element along a new last dimension.
+///
+/// Documented defaults: `N` None.
+#[doc(alias = "torch.linalg.vander")]
+pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
+    (composed::LINALG_VANDER.get(x.key_set())?)(x, n)
+}
+
+/// Dot products along a dimension, the first factor conjugated.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.linalg.vecdot")]
+pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
+    (composed::LINALG_VECDOT.get(x.key_set() | y.key_set())?)(x, y, dim)
+}
+
+/// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.linalg.vecdot")]
+pub fn linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    (composed::LINALG_VECDOT_OUT.get(x.key_set() | y.key_set() | out.key_set())?)(x, y, dim, out)
+}
+
+/// `diagonal` of the last two dimensions unless others are named.
+///
+/// Documented defaults: `offset` 0, `dim1` -2, `dim2` -1.
+#[doc(alias = "torch.linalg.diagonal")]
+pub fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (composed::LINALG_DIAGONAL.get(a.key_set())?)(a, offset, dim1, dim2)
+}
+
+/// Cross products along a dimension of size 3.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.linalg.cross")]
+pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    (composed::LINALG_CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
+}
+
+/// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` -1.
+#[doc(alias = "torch.linalg.cross")]
+pub fn linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    (composed::LINALG_CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, dim, out,
+    )
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.cross")]
+#[doc(alias = "torch.Tensor.cross")]
+pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    (composed::CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim` None.
+#[doc(alias = "torch.cross")]
+pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
+    (composed::CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, dim, out)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+#[doc(alias = "torch.renorm")]
+#[doc(alias = "torch.Tensor.renorm")]
+pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    (composed::RENORM.get(self_.key_set())?)(self_, p, dim, maxnorm)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.renorm_")]
+pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
+    (composed::RENORM_.get(self_.key_set())?)(self_, p, dim, maxnorm)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.renorm")]
+pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
+    (composed::RENORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, maxnorm, out)
+}
+
+/// A copy of the input in which `src` stands where `as_strided` would look.
+///
+/// Documented defaults: `storage_offset` None.
+#[doc(alias = "torch.as_strided_scatter")]
+#[doc(alias = "torch.Tensor.as_strided_scatter")]
+pub fn as_strided_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    (composed::AS_STRIDED_SCATTER.get(self_.key_set() | src.key_set())?)(
+        self_,
+        src,
+        size,
+        stride,
+        storage_offset,
+    )
+}
+
+/// The product of several matrices in the cheapest order; the first and last may be vectors.
+#[doc(alias = "torch.linalg.multi_dot")]
+pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
+    (composed::LINALG_MULTI_DOT.get(list_keys(tensors))?)(tensors)
+}
+
+/// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.multi_dot")]
+pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    (composed::LINALG_MULTI_DOT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// Whether each element is among the others.
+///
+/// Documented defaults: `assume_unique` false, `invert` false.
+#[doc(alias = "torch.isin")]
+pub fn isin(elements: &Tensor, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Result<Tensor> {
+    (composed::ISIN.get(elements.key_set() | test_elements.key_set())?)(
+        elements,
+        test_elements,
+        assume_unique,
+        invert,
+    )
+}
+
+/// Whether each element is among the others. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `assume_unique` false, `invert` false.
+#[doc(alias = "torch.isin")]
+pub fn isin_out(
+    elements: &Tensor,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    (composed::ISIN_OUT.get(elements.key_set() | test_elements.key_set() | out.key_set())?)(
+        elements,
+        test_elements,
+        assume_unique,
+        invert,
+        out,
+    )
+}
+
+/// Whether each element is a number.
+///
+/// Documented defaults: `assume_unique` false, `invert` false.
+#[doc(alias = "torch.isin")]
+pub fn isin_number(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    (composed::ISIN_NUMBER.get(elements.key_set())?)(elements, test_element, assume_unique, invert)
+}
+
+/// Whether a number is among the elements.
+///
+/// Documented defaults: `assume_unique` false, `invert` false.
+#[doc(alias = "torch.isin")]
+pub fn number_isin(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    (composed::NUMBER_ISIN.get(test_elements.key_set())?)(element, test_elements, assume_unique, invert)
+}
+
+/// `p`-norms of the differences between the rows of two (batches of) matrices.
+///
+/// Documented defaults: `p` 2.0, `compute_mode` "use_mm_for_euclid_dist_if_necessary".
+#[doc(alias = "torch.cdist")]
+pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
+    (composed::CDIST.get(x1.key_set() | x2.key_set())?)(x1, x2, p, compute_mode)
+}
+
+/// `p`-norms of the differences between each two rows of a matrix.
+///
+/// Documented defaults: `p` 2.0.
+#[doc(alias = "torch.pdist")]
+#[doc(alias = "torch.nn.functional.pdist")]
+pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
+    (composed::PDIST.get(self_.key_set())?)(self_, p)
+}
+
+/// An uninitialised tensor that lies dense in memory with its dimensions in the given order.
+///
+/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.empty_permuted")]
+pub fn empty_permuted(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (composed::EMPTY_PERMUTED.get(device_keys(device))?)(
+        size,
+        physical_layout,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
 }
 
 /// A copy with memory of its own.
@@ -7336,4 +7647,295 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.split")]
 pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     (views::SPLIT_SIZES.get(self_.key_set())?)(self_, split_size, dim)
+}
+
+/// Hann's window.
+///
+/// Documented defaults: `periodic` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.hann_window")]
+pub fn hann_window(
+    window_length: i64,
+    periodic: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::HANN_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Hamming's window.
+///
+/// Documented defaults: `periodic` true, `alpha` 0.54, `beta` 0.46, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.hamming_window")]
+pub fn hamming_window(
+    window_length: i64,
+    periodic: bool,
+    alpha: f64,
+    beta: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::HAMMING_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        alpha,
+        beta,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Blackman's window.
+///
+/// Documented defaults: `periodic` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.blackman_window")]
+pub fn blackman_window(
+    window_length: i64,
+    periodic: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::BLACKMAN_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Bartlett's window, a triangle.
+///
+/// Documented defaults: `periodic` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.bartlett_window")]
+pub fn bartlett_window(
+    window_length: i64,
+    periodic: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::BARTLETT_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Kaiser's window.
+///
+/// Documented defaults: `periodic` true, `beta` 12.0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.kaiser_window")]
+pub fn kaiser_window(
+    window_length: i64,
+    periodic: bool,
+    beta: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::KAISER_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        beta,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// The window `bartlett` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.bartlett")]
+pub fn signal_bartlett(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_BARTLETT.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `blackman` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.blackman")]
+pub fn signal_blackman(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_BLACKMAN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `cosine` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.cosine")]
+pub fn signal_cosine(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_COSINE.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `exponential` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `center` None, `tau` 1.0, `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.exponential")]
+pub fn signal_exponential(
+    m: i64,
+    center: Option<f64>,
+    tau: f64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_EXPONENTIAL.get(device_keys(device))?)(
+        m, center, tau, sym, dtype, layout, device, pin_memory,
+    )
+}
+
+/// The window `gaussian` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `std` 1.0, `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.gaussian")]
+pub fn signal_gaussian(
+    m: i64,
+    std: f64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_GAUSSIAN.get(device_keys(device))?)(m, std, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `general_cosine` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.general_cosine")]
+pub fn signal_general_cosine(
+    m: i64,
+    a: &[f64],
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_GENERAL_COSINE.get(device_keys(device))?)(m, a, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `general_hamming` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `alpha` 0.54, `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.general_hamming")]
+pub fn signal_general_hamming(
+    m: i64,
+    alpha: f64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_GENERAL_HAMMING.get(device_keys(device))?)(
+        m, alpha, sym, dtype, layout, device, pin_memory,
+    )
+}
+
+/// The window `hamming` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.hamming")]
+pub fn signal_hamming(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_HAMMING.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `hann` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.hann")]
+pub fn signal_hann(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_HANN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `kaiser` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `beta` 12.0, `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.kaiser")]
+pub fn signal_kaiser(
+    m: i64,
+    beta: f64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_KAISER.get(device_keys(device))?)(m, beta, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `nuttall` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym` true, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+#[doc(alias = "torch.signal.windows.nuttall")]
+pub fn signal_nuttall(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_NUTTALL.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }

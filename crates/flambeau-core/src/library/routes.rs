@@ -187,12 +187,7 @@ fn own_sizes(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         _ => return Ok(a),
     };
     if let Some(Value::List(l) | Value::Tuple(l)) = argument(&mut a, 1, "output_size") {
-        ensure!(
-            sizes.len() > l.len(),
-            Value,
-            "Input dimension should be at least {}",
-            l.len() + 1
-        );
+        ensure!(sizes.len() > l.len(), Value, "Input dimension should be at least {}", l.len() + 1);
         let own = &sizes[sizes.len() - l.len()..];
         for (v, n) in l.iter_mut().zip(own) {
             if matches!(v, Value::None) {
@@ -266,7 +261,9 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         }
         v => match v.items() {
             Some([x, y]) => (ints(x)?, ints(y)?),
-            _ => return Err(Error::runtime("tensordot expects dims to be int or tuple[list[int], list[int]]")),
+            _ => {
+                return Err(Error::runtime("tensordot expects dims to be int or tuple[list[int], list[int]]"));
+            }
         },
     };
     a.0.truncate(2);
@@ -516,7 +513,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
 fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
     ensure!(
         indices.dtype().is_integral(false),
-        Value,
+        Type,
         "expected 'indices' to be integer dtype, but got {}",
         indices.dtype()
     );

@@ -142,11 +142,7 @@ fn scale(dtype: DType, s: Scalar) -> Result<Scalar> {
     if !dtype.is_integral(true) {
         return Ok(s);
     }
-    ensure!(
-        !s.is_complex(),
-        Runtime,
-        "value cannot be converted to type int64_t without overflow"
-    );
+    ensure!(!s.is_complex(), Runtime, "value cannot be converted to type int64_t without overflow");
     Ok(Scalar::Int(s.to_i64()))
 }
 /// `out = beta self + alpha (a b)`, with `self` broadcast; a zero `beta` ignores `self`, NaN included.
@@ -402,6 +398,9 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 || other.dim() == 0 {
         return ops::mul(self_, other);
     }
+    if self_.dim() == 1 && other.dim() == 1 && self_.sizes() == other.sizes() {
+        return ops::dot(self_, other);
+    }
     ensure!(
         self_.sizes().last() == other.sizes().last(),
         Runtime,
@@ -579,11 +578,20 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
         self_.sizes()[d - 1]
     );
     if n < 0 {
+        ensure!(
+            self_.dtype().is_floating() || self_.is_complex(),
+            Unsupported,
+            "linalg.inv: Expected a floating point or complex tensor as input. Got {}",
+            self_.dtype().scalar_type_name()
+        );
         bail!(Missing, "matrix_power with a negative exponent (needs linalg.inv)");
     }
     if n == 0 {
         let eye = ops::eye(self_.sizes()[d - 1], Some(self_.dtype()), None, Some(self_.device()), None)?;
-        return ops::clone(&ops::expand(&eye, self_.sizes(), false)?, Some(crate::MemoryFormat::Contiguous));
+        // whatever the matrix, and its gradient is zero
+        let all = ops::ones_like(self_, Some(DType::Bool), None, None, None, None)?;
+        let nothing = ops::masked_fill(self_, &all, Scalar::Int(0))?;
+        return ops::add(&nothing, &eye, Scalar::Int(1));
     }
     let (mut base, mut acc, mut e) = (self_.clone(), None, n);
     loop {

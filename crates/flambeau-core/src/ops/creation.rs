@@ -276,9 +276,7 @@ pub fn arange_step(
     let integral = [start, end, step].iter().all(|a| a.is_integral(true));
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
-    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}",
-        c_number(s),
-        c_number(e));
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", c_number(s), c_number(e));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,
@@ -352,9 +350,7 @@ pub fn range_step(
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
-    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}",
-        c_number(s),
-        c_number(e));
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", c_number(s), c_number(e));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,

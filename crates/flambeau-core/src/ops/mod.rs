@@ -5,6 +5,7 @@ pub use crate::generated::ops::*;
 
 pub(crate) mod blas;
 pub(crate) mod comparison;
+pub(crate) mod composed;
 pub(crate) mod copy;
 pub(crate) mod creation;
 pub(crate) mod einsum;
@@ -21,3 +22,4 @@ pub(crate) mod unary;
 pub(crate) mod unique;
 pub(crate) mod view_copies;
 pub(crate) mod views;
+pub(crate) mod windows;

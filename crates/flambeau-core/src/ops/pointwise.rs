@@ -255,7 +255,11 @@ pub fn clamp_tensor_plan<'a>(
 ) -> Result<Planned<'a>> {
     let bounds = [min, max].into_iter().flatten();
     for t in std::iter::once(self_).chain(bounds) {
-        ensure!(!t.dtype().is_complex() || (min.is_some() != max.is_some()), Unsupported, "{NO_COMPLEX_CLAMP}");
+        ensure!(
+            !t.dtype().is_complex() || (min.is_some() != max.is_some()),
+            Unsupported,
+            "{NO_COMPLEX_CLAMP}"
+        );
     }
     match (min, max) {
         (Some(lo), Some(hi)) => Ok(Planned::new(&CLAMP_TENSOR, &[self_, lo, hi])),

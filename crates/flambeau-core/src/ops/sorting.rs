@@ -6,8 +6,8 @@ use crate::access::Access;
 use crate::device::Device;
 use crate::error::Result;
 use crate::geometry::{SizeVec, wrap_dim};
-use crate::ops::creation::c_number;
 use crate::ops::copy::{cast_to, contiguous_raw};
+use crate::ops::creation::c_number;
 use crate::out::OutMeta;
 use crate::promotion;
 use crate::scalar::Scalar;
@@ -111,6 +111,10 @@ pub fn searchsorted(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
+    let d = sorted_sequence.dtype();
+    if d == DType::Bool || d.is_wide_unsigned() {
+        return Err(Error::not_implemented_for("searchsorted_out_cpu", d));
+    }
     let right = match side {
         None => right,
         Some("left") => {
@@ -226,14 +230,21 @@ pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, rig
 /// `histc`
 pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     ensure!(bins > 0, Runtime, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
+    if self_.is_complex() && !min.equals(max.to_f64()) {
+        return Err(Error::not_implemented_for("histogram_cpu", self_.dtype()));
+    }
     ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
     if self_.dtype() == DType::Bool {
         return Err(Error::not_implemented_for("linspace_cpu", DType::Bool));
     }
     let (mut lo, mut hi) = (min.to_f64(), max.to_f64());
-    ensure!(lo.is_finite() && hi.is_finite(), Runtime, "torch.histc: range of [{}, {}] is not finite",
+    ensure!(
+        lo.is_finite() && hi.is_finite(),
+        Runtime,
+        "torch.histc: range of [{}, {}] is not finite",
         c_number(lo),
-        c_number(hi));
+        c_number(hi)
+    );
     ensure!(lo <= hi, Runtime, "torch.histc: max must be larger than min");
     let x = contiguous_raw(self_)?;
     ensure!(
@@ -245,9 +256,13 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     if lo == hi && x.numel() > 0 {
         let (a, b) = ops::aminmax(&ops::flatten(&x, 0, -1)?, None, false)?;
         (lo, hi) = (a.try_item()?, b.try_item()?);
-        ensure!(lo.is_finite() && hi.is_finite(), Runtime, "torch.histc: range of [{}, {}] is not finite",
-        c_number(lo),
-        c_number(hi));
+        ensure!(
+            lo.is_finite() && hi.is_finite(),
+            Runtime,
+            "torch.histc: range of [{}, {}] is not finite",
+            c_number(lo),
+            c_number(hi)
+        );
     }
     if lo == hi {
         (lo, hi) = (lo - 1.0, hi + 1.0);
@@ -266,11 +281,7 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
     if !self_.dtype().is_integral(false) {
         return Err(Error::not_implemented_for("bincount_cpu", self_.dtype()));
     }
-    ensure!(
-        self_.dim() == 1,
-        Runtime,
-        "bincount only supports 1-d non-negative integral inputs."
-    );
+    ensure!(self_.dim() == 1, Runtime, "bincount only supports 1-d non-negative integral inputs.");
     if let Some(w) = weights {
         ensure!(
             w.dim() == 1 && w.numel() == self_.numel(),

@@ -47,12 +47,19 @@ pub fn unique(self_: &Tensor, _sorted: bool, return_inverse: bool, return_counts
 fn rows(self_: &Tensor, d: usize) -> Result<(Vec<i64>, usize, usize)> {
     let n = self_.sizes()[d] as usize;
     let flat = ops::reshape(&ops::movedim_int(self_, d as i64, 0)?, &[n as i64, -1])?;
-    let flat = contiguous_raw(&if flat.is_complex() { ops::view_as_real(&flat)? } else { flat })?;
+    let flat = contiguous_raw(&flat)?;
     let width = if n == 0 { 0 } else { flat.numel() as usize / n };
     Ok((places(&flat)?.inverse, n, width))
 }
 /// The slices that `first` names, and the results that go with them.
-fn slices(self_: &Tensor, d: usize, first: Vec<i64>, u: Unique<i64>, inverse: bool, counts: bool) -> Result<Three> {
+fn slices(
+    self_: &Tensor,
+    d: usize,
+    first: Vec<i64>,
+    u: Unique<i64>,
+    inverse: bool,
+    counts: bool,
+) -> Result<Three> {
     let values = ops::index_select(self_, d as i64, &ints(first)?)?;
     let n = u.inverse.len() as i64;
     results(values, u, &[n], inverse, counts)
@@ -114,6 +121,9 @@ pub fn unique_consecutive(
     return_counts: bool,
     dim: Option<i64>,
 ) -> Result<Three> {
+    if self_.is_complex() {
+        return Err(Error::not_implemented_for("unique", self_.dtype()));
+    }
     let Some(dim) = dim.filter(|_| self_.dim() > 0) else {
         let x = contiguous_raw(self_)?;
         let mut u = {

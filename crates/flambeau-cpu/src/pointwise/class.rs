@@ -478,12 +478,18 @@ impl<const INF: u16> Formula for NextHalf<INF> {
 pub(super) fn nextafter_loop(d: DType, l: Level) -> Option<Loop> {
     let half = |run| same(run, d);
     match d {
-        DType::F16 => {
-            half(staged::<NextHalf<0x7c00>>(kernel_portable::<NextHalf<0x7c00>>, Conv::None, Conv::None, None))
-        }
-        DType::BF16 => {
-            half(staged::<NextHalf<0x7f80>>(kernel_portable::<NextHalf<0x7f80>>, Conv::None, Conv::None, None))
-        }
+        DType::F16 => half(staged::<NextHalf<0x7c00>>(
+            kernel_portable::<NextHalf<0x7c00>>,
+            Conv::None,
+            Conv::None,
+            None,
+        )),
+        DType::BF16 => half(staged::<NextHalf<0x7f80>>(
+            kernel_portable::<NextHalf<0x7f80>>,
+            Conv::None,
+            Conv::None,
+            None,
+        )),
         _ => (super::special::NEXTAFTER_WIDE.lookup)(d, l),
     }
 }

@@ -275,15 +275,11 @@ pub fn norm(x: Any, g: Geo, p: f64, out: AnyMut) -> Option<()> {
     }
     let x = Wide::of(x);
     let x = x.any();
-    erase::out(
-        out,
-        x.dtype().to_real(),
-        |out| match x.dtype() {
-            DType::C64 => Some(norms::norm(&norms::abs(x.get::<num_complex::Complex<f32>>()), g, p, out.get())),
-            DType::C128 => Some(norms::norm(&norms::abs(x.get::<num_complex::Complex<f64>>()), g, p, out.get())),
-            _ => erased!(x, T in [FLOAT] => norms::norm::<T>(x.get(), g, p, out.get())),
-        },
-    )
+    erase::out(out, x.dtype().to_real(), |out| match x.dtype() {
+        DType::C64 => Some(norms::norm(&norms::abs(x.get::<num_complex::Complex<f32>>()), g, p, out.get())),
+        DType::C128 => Some(norms::norm(&norms::abs(x.get::<num_complex::Complex<f64>>()), g, p, out.get())),
+        _ => erased!(x, T in [FLOAT] => norms::norm::<T>(x.get(), g, p, out.get())),
+    })
 }
 /// [`norms::logsumexp`] of floats.
 pub fn logsumexp(x: Any, g: Geo, out: AnyMut) -> Option<()> {

@@ -13,7 +13,15 @@ pub fn dropout_mask_meta_fn(self_: &Tensor, _p: f64) -> Result<Tensor> {
 pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
     if self_.is_complex() {
         let real = core_ops::empty_like(self_, Some(self_.dtype().to_real()), None, None, None, None)?;
-        return core_ops::to_copy(&dropout_mask(&real, p)?, Some(self_.dtype()), None, None, None, false, None);
+        return core_ops::to_copy(
+            &dropout_mask(&real, p)?,
+            Some(self_.dtype()),
+            None,
+            None,
+            None,
+            false,
+            None,
+        );
     }
     let out = core_ops::empty_like(self_, None, None, None, None, None)?;
     {

@@ -30,7 +30,12 @@ pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
         if w.len() == 1 {
             bail!(Runtime, "size mismatch, got input ({rows}), mat ({rows}x{last}), vec ({features})");
         }
-        bail!(Runtime, "{}: mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {features}x{})", if bias.is_some() && x.len() <= 2 { "addmm" } else { "mm" }, w[0]);
+        bail!(
+            Runtime,
+            "{}: mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {features}x{})",
+            if bias.is_some() && x.len() <= 2 { "addmm" } else { "mm" },
+            w[0]
+        );
     }
     ensure!(
         input.dtype() == weight.dtype(),

@@ -259,12 +259,7 @@ fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
             );
             bail!(Runtime, "size mismatch (got input: {}, target: {}", fmt_sizes(x), fmt_sizes(t));
         }
-        bail!(
-            Runtime,
-            "Expected target size {}, got {}",
-            fmt_sizes(&want),
-            fmt_sizes(t)
-        );
+        bail!(Runtime, "Expected target size {}, got {}", fmt_sizes(&want), fmt_sizes(t));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Extremes and their positions, order statistics.
 
 use super::{
-    Dims, all_dims, as_geo, few_dims, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes,
-    select_into,
+    Dims, all_dims, as_geo, few_dims, index_into, one, one_nonempty, reduce_into, reduced_dims,
+    reduced_sizes, select_into,
 };
 use crate::access::Access;
 use crate::error::Result;
@@ -22,7 +22,7 @@ fn values_indices(self_: &Tensor, dims: &[usize], keepdim: bool) -> (OutMeta, Ou
 
 /// PyTorch has no order statistics of bools, complex numbers and wide unsigned integers.
 fn no_order(label: &str, self_: &Tensor) -> Result<()> {
-    if self_.dtype() == DType::Bool || self_.is_complex() {
+    if matches!(self_.dtype(), DType::Bool | DType::F8E4M3 | DType::F8E5M2) || self_.is_complex() {
         return Err(Error::not_implemented_for(label, self_.dtype()));
     }
     refuse_wide_unsigned(label, self_)
@@ -99,12 +99,7 @@ extreme_value! {
 
 /// `aminmax`
 pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
-    ensure!(
-        !self_.is_complex(),
-        Type,
-        "aminmax not implemented for {}",
-        self_.dtype().scalar_type_name()
-    );
+    ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
     refuse_wide_unsigned(if dim.is_some() { "aminmax_cpu" } else { "aminmax_all_cpu" }, self_)?;
     let dims = match dim {
         Some(d) => {

@@ -22,7 +22,11 @@ fn quantile_of(
         Runtime,
         "quantile() input tensor must be either float or double dtype"
     );
-    ensure!(self_.dtype() == q.dtype(), Runtime, "quantile() q tensor must be same dtype as the input tensor");
+    ensure!(
+        self_.dtype() == q.dtype(),
+        Runtime,
+        "quantile() q tensor must be same dtype as the input tensor"
+    );
     ensure!(
         matches!(interpolation, "linear" | "lower" | "higher" | "midpoint" | "nearest"),
         Runtime,

@@ -166,7 +166,15 @@ pub fn grid_sample(
         let at: Vec<Tensor> = at.iter().map(|p| core::round(p, 0)).collect::<Result<_>>()?;
         // steps have a gradient for the grid, which is zero
         let first = core::select(grid, -1, 0)?;
-        let all = core::full_like(&first.alias_detached(), Scalar::Bool(true), Some(DType::Bool), None, None, None, None)?;
+        let all = core::full_like(
+            &first.alias_detached(),
+            Scalar::Bool(true),
+            Some(DType::Bool),
+            None,
+            None,
+            None,
+            None,
+        )?;
         let zero = core::unsqueeze(&core::masked_fill(&first, &all, Scalar::Int(0))?, 1)?;
         return core::add(&fetch(input, &at)?, &zero, ONE);
     }
