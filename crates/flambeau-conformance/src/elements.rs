@@ -111,6 +111,10 @@ pub fn decode(dtype: DType, b: &[u8]) -> Elements {
             f16::from_le_bytes(a(c)).to_f64(),
             f16::from_le_bytes(a(&c[2..])).to_f64()
         )),
+        BC32 => read!(Complex, 4, |c| Complex::new(
+            bf16::from_le_bytes(a(c)).to_f64(),
+            bf16::from_le_bytes(a(&c[2..])).to_f64()
+        )),
         C64 => read!(Complex, 8, |c| Complex::new(
             f64::from(f32::from_le_bytes(a(c))),
             f64::from(f32::from_le_bytes(a(&c[4..])))

@@ -25,5 +25,5 @@ pub mod sample;
 pub mod store;
 pub mod worker;
 
-// linked for its registrations
-use flambeau_autograd as _;
+// the whole library, linked for its registrations
+use torch as _;

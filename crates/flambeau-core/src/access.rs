@@ -64,13 +64,13 @@ impl<'a> Access<'a> {
     /// Elements of input `i` without their type.
     pub fn any(&self, i: usize) -> Result<Any<'_>> {
         let d = self.ins[i].dtype();
-        with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, FP8, QUANT] => Ok(Any::new(self.slice::<T>(i)?)),
+        with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, BC32, FP8, QUANT] => Ok(Any::new(self.slice::<T>(i)?)),
             else Err(Error::not_implemented_for("kernel", d)))
     }
     /// Elements of output `i` without their type. Each output is given out once.
     pub fn any_mut(&self, i: usize) -> Result<AnyMut<'_>> {
         let d = self.outs[i].dtype();
-        with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, FP8, QUANT] => Ok(AnyMut::new(self.slice_mut::<T>(i)?)),
+        with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, BC32, FP8, QUANT] => Ok(AnyMut::new(self.slice_mut::<T>(i)?)),
             else Err(Error::not_implemented_for("kernel", d)))
     }
     /// Elements of output `i`, likewise. Each output is given out once.

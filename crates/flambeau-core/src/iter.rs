@@ -50,36 +50,88 @@ const MAX_OPERANDS: usize = 4;
 /// Work below this many picoseconds is not worth waking a thread for.
 const GRAIN_PS: usize = 30_000_000;
 
-/// Operators that compute in complex32; PyTorch refuses that dtype everywhere else.
-const HALF_COMPLEX: [&str; 18] = [
-    "abs",
-    "add",
-    "addcdiv",
-    "addcmul",
-    "conj_physical",
-    "eq",
-    "fill",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "masked_fill",
-    "mul",
-    "ne",
-    "neg",
-    "rsub",
-    "sgn",
-    "sub",
-    "where_",
-];
+/// Whether an operator computes in a dtype that PyTorch has few loops for: complex numbers of halves, 8-bit floats, and
+/// unsigned integers beyond a byte.
+#[cold]
+fn computes_rare(name: &str, d: DType) -> bool {
+    let moves = matches!(name, "where" | "masked_fill" | "fill_");
+    let tests = matches!(name, "eq" | "ne" | "isnan" | "isinf" | "isfinite");
+    match d {
+        DType::C32 => {
+            moves
+                || tests
+                || matches!(
+                    name,
+                    "abs" | "add" | "addcmul" | "conj_physical" | "mul" | "neg" | "rsub" | "sgn" | "sub"
+                )
+        }
+        DType::BC32 => moves || tests,
+        DType::F8E4M3 | DType::F8E5M2 => moves || tests || matches!(name, "abs" | "conj_physical" | "mul"),
+        // what orders, adds or negates has none for these
+        _ => !matches!(
+            name,
+            "lt" | "le"
+                | "gt"
+                | "ge"
+                | "logical_and"
+                | "logical_or"
+                | "logical_xor"
+                | "logical_not"
+                | "bitwise_not"
+                | "bitwise_left_shift"
+                | "bitwise_right_shift"
+                | "add"
+                | "sub"
+                | "rsub"
+                | "floor_divide"
+                | "remainder"
+                | "fmod"
+                | "pow"
+                | "lerp"
+                | "lerp_tensor"
+                | "addcmul"
+                | "heaviside"
+                | "gcd"
+                | "lcm"
+                | "abs"
+                | "sgn"
+                | "sign"
+                | "neg"
+                | "square"
+                | "frac"
+                | "threshold"
+        ),
+    }
+}
+/// See [`computes_rare`].
+#[inline]
+fn is_rare(d: DType) -> bool {
+    use DType::*;
+    matches!(d, C32 | BC32 | F8E4M3 | F8E5M2 | U16 | U32 | U64)
+}
 
 impl PointwiseSpec {
     /// The loop for a dtype, if the operator has one.
     #[inline]
     fn find(&self, compute: DType) -> Option<flambeau_cpu::pointwise::Loop> {
-        if compute == DType::C32 && !HALF_COMPLEX.contains(&self.name) {
+        if is_rare(compute) && !computes_rare(self.name, compute) {
             return None;
         }
         self.kernel.find(compute)
+    }
+    /// What is said of a dtype without a loop. PyTorch has loops of their own, with another name, for narrow floats and a
+    /// single number on the right.
+    #[cold]
+    fn refusal(&self, compute: DType, inputs: &[&Tensor]) -> Error {
+        let narrow = matches!(compute, DType::F8E4M3 | DType::F8E5M2);
+        let number = inputs.get(1).is_some_and(|t| t.numel() == 1);
+        match self.label {
+            "mul_cpu" | "div_cpu" | "div_floor_cpu" if narrow && number => {
+                Error::not_implemented_for(&format!("{}_reduced_float", self.label), compute)
+            }
+            "sigmoid_cpu" if narrow => Error::not_implemented_for("sigmoid_cpu_reduced_float", compute),
+            label => Error::not_implemented_for(label, compute),
+        }
     }
     #[inline]
     fn compute_of_same(&self, d: DType) -> DType {
@@ -240,6 +292,13 @@ pub fn pointwise_out_typed(
     out: &mut Tensor,
 ) -> Result<()> {
     let shape = broadcast_all(inputs)?;
+    let result = match compute {
+        Some(d) => d,
+        None => spec.compute_dtype(inputs)?,
+    };
+    if let Some(l) = spec.find(result) {
+        crate::out::check_out_dtype(spec.name, l.out, out.dtype())?;
+    }
     crate::out::resize_output(out, &shape)?;
     run(spec, compute, inputs, params, Some(out)).map(drop)
 }
@@ -289,7 +348,10 @@ fn run(
         Some(d) => d,
         None => spec.compute_dtype(inputs)?,
     };
-    let l = spec.find(compute).ok_or_else(|| Error::not_implemented_for(spec.label, compute))?;
+    // products of narrow floats have a loop for tensors, and none for a single number on the right
+    let narrow = matches!(compute, DType::F8E4M3 | DType::F8E5M2);
+    let refused = narrow && spec.label == "mul_cpu" && inputs[1].numel() == 1;
+    let l = spec.find(compute).filter(|_| !refused).ok_or_else(|| spec.refusal(compute, inputs))?;
     let shape = broadcast_all(inputs)?;
     if let Some(out) = into {
         check_written(out, &shape, l.out, device)?;
@@ -343,7 +405,7 @@ fn run(
 /// Refuses zeros among integer divisors.
 fn no_zero(divisor: &Tensor) -> Result<()> {
     static ANY_ZERO: PointwiseSpec = PointwiseSpec {
-        name: "logical_not",
+        name: "any_zero",
         label: "logical_not_cpu",
         kernel: &flambeau_cpu::pointwise::LOGICAL_NOT,
         promote: Promote::Default,

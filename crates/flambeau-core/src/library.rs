@@ -8,6 +8,7 @@
 mod bind;
 mod builtins;
 pub mod object;
+mod routes;
 pub mod signature;
 
 use crate::dispatch::registry::{self, DYNAMIC};
@@ -36,6 +37,8 @@ enum Target {
     Native(NativeFn),
     /// Another function with the first two arguments swapped (`__rsub__`).
     Swapped(Arc<Function>),
+    /// One function, or another where a flag is set: the flag, its position, both.
+    Flagged(&'static str, usize, Arc<Function>, Arc<Function>),
     /// Another function whose arguments are put in order first: what Python parses by hand.
     Adapted(Adapt, Arc<Function>),
 }
@@ -83,6 +86,11 @@ fn base(info: &OpInfo) -> &'static str {
     info.name.split('.').next().unwrap_or(info.name)
 }
 
+/// Whether an `out=` form belongs to an overload already; several may share a name.
+fn is_taken(taken: &[&'static OpInfo], op: &dyn AnyOp) -> bool {
+    taken.iter().any(|t| std::ptr::eq(*t, op.info()))
+}
+
 fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, usize)) -> Index {
     let mut by_path: HashMap<String, Vec<&'static dyn AnyOp>> = HashMap::new();
     for op in ops {
@@ -100,26 +108,28 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
     for (path, ops) in by_path {
         let mut all: Vec<Signature> = Vec::new();
         let exact = path.starts_with("aten::");
-        let mut taken: Vec<&'static str> = Vec::new();
+        let mut taken: Vec<&'static OpInfo> = Vec::new();
         for &op in &ops {
             let info = op.info();
             if signature::is_out(&info.schema) && !exact {
                 continue;
             }
-            let out = ops.iter().copied().find(|o| {
-                signature::is_out_of(&o.info().schema, &info.schema) && !taken.contains(&o.info().name)
-            });
-            taken.extend(out.map(|o| o.info().name));
+            let out = ops
+                .iter()
+                .copied()
+                .find(|o| signature::is_out_of(&o.info().schema, &info.schema) && !is_taken(&taken, *o));
+            taken.extend(out.map(|o| o.info()));
             all.extend(Signature::of(op, out, &path));
         }
         for &op in &ops {
-            if signature::is_out(&op.info().schema) && !exact && !taken.contains(&op.info().name) {
+            if signature::is_out(&op.info().schema) && !exact && !is_taken(&taken, op) {
                 all.extend(Signature::of(op, Some(op), &path));
             }
         }
         functions.insert(path, Target::Overloads(Arc::new(all)));
     }
     builtins::add(&mut functions);
+    routes::add(&mut functions);
     for (path, f) in NATIVE.read().unwrap_or_else(|e| e.into_inner()).iter() {
         functions.entry(path.clone()).or_insert(Target::Native(*f));
     }
@@ -172,7 +182,11 @@ pub fn names() -> Vec<String> {
 pub fn call(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     match lookup(path) {
         Some(f) => f.call(args, kwargs),
-        None => Err(Error::missing(format!("no operator named '{path}'"))),
+        // calling a class makes an object of it
+        None => match object::class(path) {
+            Some(make) => Ok(vec![Value::Object(make(args, kwargs)?)]),
+            None => Err(Error::missing(format!("no operator named '{path}'"))),
+        },
     }
 }
 
@@ -206,6 +220,10 @@ impl Function {
             Target::Adapted(adapt, f) => {
                 let (args, kwargs) = adapt(args, kwargs)?;
                 f.call(&args, &kwargs)
+            }
+            Target::Flagged(flag, position, plain, set) => {
+                let (on, args, kwargs) = routes::take_flag(flag, *position, args, kwargs);
+                if on { set.call(&args, &kwargs) } else { plain.call(&args, &kwargs) }
             }
             Target::Swapped(f) => {
                 let [a, b, rest @ ..] = args else {
@@ -266,7 +284,7 @@ impl Function {
                 }
                 v
             }
-            Target::Swapped(f) | Target::Adapted(_, f) => f.operators(),
+            Target::Swapped(f) | Target::Adapted(_, f) | Target::Flagged(_, _, f, _) => f.operators(),
             Target::Native(_) => Vec::new(),
         }
     }
@@ -278,7 +296,7 @@ impl Function {
     pub fn signatures(&self) -> Vec<String> {
         match &self.target {
             Target::Overloads(all) => all.iter().map(Signature::text).collect(),
-            Target::Swapped(f) | Target::Adapted(_, f) => f.signatures(),
+            Target::Swapped(f) | Target::Adapted(_, f) | Target::Flagged(_, _, f, _) => f.signatures(),
             Target::Native(_) => Vec::new(),
         }
     }

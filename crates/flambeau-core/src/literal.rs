@@ -177,6 +177,13 @@ pub fn as_tensor(data: impl AsTensor, o: impl Into<TensorOptions>) -> Tensor {
 /// # Errors
 /// Ragged lists, and items that are no numbers.
 pub fn from_value(v: &Value) -> Result<Tensor> {
+    from_value_as(v, None)
+}
+/// [`from_value`] in a given dtype, into which every number is rounded once.
+///
+/// # Errors
+/// As [`from_value`].
+pub fn from_value_as(v: &Value, dtype: Option<DType>) -> Result<Tensor> {
     fn walk(v: &Value, d: usize, sizes: &mut Vec<i64>, out: &mut Vec<Scalar>) -> Result<()> {
         match (v.items(), v.as_scalar()) {
             (Some(l), _) => {
@@ -209,11 +216,13 @@ pub fn from_value(v: &Value) -> Result<Tensor> {
     walk(v, 0, &mut sizes, &mut all)?;
     let kind =
         all.iter().map(|s| s.dtype()).reduce(|a, b| crate::promotion::promote_types(a, b).unwrap_or(a));
-    let dtype = match kind {
-        None => DType::I64,
+    let own = match kind {
+        // nothing to tell a dtype by
+        None => crate::promotion::default_dtype(),
         Some(d) => literal_dtype(d),
     };
-    let t = match dtype {
+    let dtype = dtype.unwrap_or(own);
+    let t = match own {
         d if d.is_complex() => Tensor::from_vec_raw(all.iter().map(|s| s.to_complex()).collect(), &sizes)?,
         DType::Bool => Tensor::from_vec_raw(all.iter().map(|s| B8::from(s.to_bool())).collect(), &sizes)?,
         d if d.is_floating() => Tensor::from_vec_raw(all.iter().map(|s| s.to_f64()).collect(), &sizes)?,

@@ -27,6 +27,15 @@ const TABLE: [[DType; 13]; 13] = {
     ]
 };
 
+/// The complex dtype with parts of this dtype (`torch.dtype.to_complex`).
+///
+/// # Errors
+/// Where there is none.
+pub fn to_complex(d: DType) -> Result<DType> {
+    d.complex()
+        .ok_or_else(|| Error::dtype(format!("Unknown Complex ScalarType for {}", d.scalar_type_name())))
+}
+
 /// The smallest dtype that holds both (`torch.promote_types`).
 ///
 /// # Errors
@@ -53,11 +62,16 @@ pub fn promote_types(a: DType, b: DType) -> Result<DType> {
             "Promotion for Float8 Types is not supported, attempted to promote {an} and {bn}"
         )));
     }
+    let wide_unsigned = |d| matches!(d, U16 | U32 | U64);
     match (a, b) {
+        // parts of bfloat16 fit no other narrow complex dtype
+        (BC32, o) | (o, BC32) if !wide_unsigned(o) => Ok(match o {
+            C128 | F64 => C128,
+            F16 | F32 | C32 | C64 => C64,
+            _ => BC32,
+        }),
         (F16 | F32 | F64 | BF16, _) => Ok(a),
         (_, F16 | F32 | F64 | BF16) => Ok(b),
-        (C32 | C64 | C128, _) => Ok(a),
-        (_, C32 | C64 | C128) => Ok(b),
         _ => Err(Error::dtype(format!(
             "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {an} and {bn}"
         ))),
@@ -93,9 +107,7 @@ pub fn default_dtype() -> DType {
 /// Unless it is float16, bfloat16, float32 or float64.
 pub fn set_default_dtype(d: DType) -> Result<()> {
     if !matches!(d, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
-        return Err(Error::type_(format!(
-            "only floating-point types are supported as the default type, got {d}"
-        )));
+        return Err(Error::type_("only floating-point types are supported as the default type"));
     }
     DEFAULT.store(d as u8, Ordering::Relaxed);
     Ok(())
@@ -141,14 +153,11 @@ fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>>
         (None, l) => l,
         (h, None) => h,
         // a float keeps its width when something of lower priority makes it complex
-        (Some(h), Some(l)) if h.is_floating() && l.is_complex() => {
-            if matches!(h, DType::F8E4M3 | DType::F8E5M2) {
-                return Err(Error::dtype(format!("Unknown Complex ScalarType for {}", h.scalar_type_name())));
-            }
-            Some(h.to_complex())
-        }
+        (Some(h), Some(l)) if h.is_floating() && l.is_complex() => Some(to_complex(h)?),
         (Some(h), Some(l)) => {
-            if category(l) > category(h) {
+            if l.is_complex() && !h.is_complex() {
+                Some(l)
+            } else if category(l) > category(h) {
                 Some(promote_types(h, l)?)
             } else {
                 Some(h)
@@ -209,7 +218,7 @@ pub fn result_type_scalar(tensors: &[&Tensor], scalar: Scalar) -> Result<DType> 
 pub fn op_math_type(d: DType) -> DType {
     match d {
         DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => DType::F32,
-        DType::C32 => DType::C64,
+        DType::C32 | DType::BC32 => DType::C64,
         other => other,
     }
 }

@@ -127,7 +127,7 @@ from_value! {
     Tensor, "Tensor", Value::Tensor(t) => t.clone();
     bool, "bool", Value::Bool(b) => *b, Value::Int(i) => *i != 0;
     i64, "int", Value::Int(i) => *i, Value::Bool(b) => *b as i64;
-    f64, "float", Value::Float(f) => *f, Value::Int(i) => *i as f64, Value::Bool(b) => *b as u8 as f64;
+    f64, "float", Value::Float(f) => *f, Value::Int(i) => *i as f64, Value::Bool(b) => *b as u8 as f64, Value::Tensor(t) => t.try_item::<f64>()?;
     Scalar, "Number", Value::Bool(b) => Scalar::Bool(*b), Value::Int(i) => Scalar::Int(*i), Value::Float(f) => Scalar::Float(*f), Value::Complex(c) => Scalar::Complex(*c);
     String, "str", Value::Str(s) => s.clone();
     DType, "torch.dtype", Value::DType(d) => *d;

@@ -79,14 +79,15 @@ pub enum DType {
     U16,
     U32,
     U64,
+    BC32,
 }
 
 /// All dtypes, in declaration order.
-pub const ALL_DTYPES: [DType; 21] = {
+pub const ALL_DTYPES: [DType; 22] = {
     use DType::*;
     [
         U8, I8, I16, I32, I64, F16, F32, F64, C32, C64, C128, Bool, BF16, QI8, QU8, QI32, F8E4M3, F8E5M2,
-        U16, U32, U64,
+        U16, U32, U64, BC32,
     ]
 };
 
@@ -98,7 +99,7 @@ impl DType {
         match self {
             U8 | I8 | Bool | QI8 | QU8 | F8E4M3 | F8E5M2 => 1,
             I16 | F16 | BF16 | U16 => 2,
-            I32 | F32 | QI32 | C32 | U32 => 4,
+            I32 | F32 | QI32 | C32 | BC32 | U32 => 4,
             I64 | F64 | C64 | U64 => 8,
             C128 => 16,
         }
@@ -128,6 +129,7 @@ impl DType {
             U16 => "uint16",
             U32 => "uint32",
             U64 => "uint64",
+            BC32 => "bcomplex32",
         }
     }
     /// Name that PyTorch's kernels use in error texts ("Float", "ComplexDouble", ...).
@@ -155,6 +157,35 @@ impl DType {
             U16 => "UInt16",
             U32 => "UInt32",
             U64 => "UInt64",
+            BC32 => "BComplex32",
+        }
+    }
+    /// The C++ name, as some of PyTorch's error texts have it.
+    pub const fn c_name(self) -> &'static str {
+        use DType::*;
+        match self {
+            U8 => "unsigned char",
+            I8 => "signed char",
+            I16 => "short int",
+            I32 => "int",
+            I64 => "long int",
+            U16 => "short unsigned int",
+            U32 => "unsigned int",
+            U64 => "long unsigned int",
+            F16 => "c10::Half",
+            BF16 => "c10::BFloat16",
+            F32 => "float",
+            F64 => "double",
+            C32 => "c10::complex<c10::Half>",
+            BC32 => "c10::complex<c10::BFloat16>",
+            C64 => "c10::complex<float>",
+            C128 => "c10::complex<double>",
+            Bool => "bool",
+            QI8 => "c10::qint8",
+            QU8 => "c10::quint8",
+            QI32 => "c10::qint32",
+            F8E4M3 => "c10::Float8_e4m3fn",
+            F8E5M2 => "c10::Float8_e5m2",
         }
     }
     /// The dtype of that name (`float32` and its alias `float`, ...).
@@ -178,14 +209,18 @@ impl DType {
         use DType::*;
         matches!(self, F16 | F32 | F64 | BF16 | F8E4M3 | F8E5M2)
     }
-    /// One of the three complex dtypes.
+    /// One of the complex dtypes.
     pub const fn is_complex(self) -> bool {
-        matches!(self, DType::C32 | DType::C64 | DType::C128)
+        matches!(self, DType::C32 | DType::BC32 | DType::C64 | DType::C128)
     }
     /// An integer type; `bool` counts only with `include_bool`.
     pub const fn is_integral(self, include_bool: bool) -> bool {
         use DType::*;
         matches!(self, U8 | I8 | I16 | I32 | I64 | U16 | U32 | U64) || (include_bool && matches!(self, Bool))
+    }
+    /// An unsigned integer of more than a byte: many of PyTorch's operators have no loop for these.
+    pub const fn is_wide_unsigned(self) -> bool {
+        matches!(self, DType::U16 | DType::U32 | DType::U64)
     }
     /// One of the quantized storage types.
     pub const fn is_quantized(self) -> bool {
@@ -200,19 +235,29 @@ impl DType {
     pub const fn to_real(self) -> DType {
         match self {
             DType::C32 => DType::F16,
+            DType::BC32 => DType::BF16,
             DType::C64 => DType::F32,
             DType::C128 => DType::F64,
             other => other,
         }
     }
-    /// The complex dtype with these parts, if there is one (bfloat16 goes to complex64).
+    /// The complex dtype with these parts; complex64 for dtypes that are no parts of one.
     pub const fn to_complex(self) -> DType {
-        match self {
-            DType::F16 => DType::C32,
-            DType::F64 => DType::C128,
-            DType::C32 | DType::C64 | DType::C128 => self,
-            _ => DType::C64,
+        match self.complex() {
+            Some(d) => d,
+            None => DType::C64,
         }
+    }
+    /// The complex dtype with these parts, if there is one; complex dtypes are their own.
+    pub const fn complex(self) -> Option<DType> {
+        Some(match self {
+            DType::F16 => DType::C32,
+            DType::BF16 => DType::BC32,
+            DType::F32 => DType::C64,
+            DType::F64 => DType::C128,
+            d if d.is_complex() => d,
+            _ => return None,
+        })
     }
 }
 impl std::fmt::Debug for DType {
@@ -237,13 +282,13 @@ macro_rules! element {
 element! {
     u8 => U8, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u16 => U16, u32 => U32, u64 => U64,
     f16 => F16, bf16 => BF16, f32 => F32, f64 => F64,
-    Complex<f16> => C32, Complex<f32> => C64, Complex<f64> => C128, B8 => Bool,
+    Complex<f16> => C32, Complex<bf16> => BC32, Complex<f32> => C64, Complex<f64> => C128, B8 => Bool,
     F8E4M3 => F8E4M3, F8E5M2 => F8E5M2, QI8 => QI8, QU8 => QU8, QI32 => QI32,
 }
 
 /// Binds `$T` to the Rust type of a [`DType`] inside a body: `with_dtype!(dtype, T in [FLOAT, HALF] => body, else other)`.
 ///
-/// Sets: `BOOL INT UINT HALF FLOAT COMPLEX C32 FP8 QUANT`, where `INT` is u8 i8 i16 i32 i64, `UINT` u16 u32 u64,
+/// Sets: `BOOL INT UINT HALF FLOAT COMPLEX C32 BC32 FP8 QUANT`, where `INT` is u8 i8 i16 i32 i64, `UINT` u16 u32 u64,
 /// `HALF` f16 bf16, `FLOAT` f32 f64, `COMPLEX` complex64 and complex128; `BYTE WORD LONG` are u8, i32, i64 alone. Keep the body small: it is compiled once per type.
 #[macro_export]
 macro_rules! with_dtype {
@@ -270,6 +315,8 @@ macro_rules! with_dtype {
         $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (C64, $crate::dtype::c64_) (C128, $crate::dtype::c128_))) };
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [C32 $($r:ident)*] ($($acc:tt)*)) => {
         $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (C32, $crate::dtype::c32_))) };
+    (@munch $d:expr, $T:ident, $b:expr, $o:expr, [BC32 $($r:ident)*] ($($acc:tt)*)) => {
+        $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (BC32, $crate::dtype::bc32_))) };
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [FP8 $($r:ident)*] ($($acc:tt)*)) => {
         $crate::with_dtype!(@munch $d, $T, $b, $o, [$($r)*] ($($acc)* (F8E4M3, $crate::dtype::F8E4M3) (F8E5M2, $crate::dtype::F8E5M2))) };
     (@munch $d:expr, $T:ident, $b:expr, $o:expr, [QUANT $($r:ident)*] ($($acc:tt)*)) => {
@@ -292,6 +339,9 @@ pub type bf16_ = bf16;
 #[doc(hidden)]
 #[allow(non_camel_case_types)]
 pub type c32_ = Complex<f16>;
+#[doc(hidden)]
+#[allow(non_camel_case_types)]
+pub type bc32_ = Complex<bf16>;
 #[doc(hidden)]
 #[allow(non_camel_case_types)]
 pub type c64_ = Complex<f32>;

@@ -5,8 +5,11 @@ pub mod erased;
 
 use crate::isa::{self, Isa, Job, Level, Portable};
 use crate::parallel::parallel_for;
+use crate::pointwise::special::logaddexp_complex;
+use crate::real::{Cx, Fl, Real};
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Float, FloatOp, Num, Order};
+use num_complex::Complex;
 use std::ops::Range;
 
 /// Columns that are scanned side by side.
@@ -181,5 +184,22 @@ pub fn logcumsumexp<T: Float>(x: &[T], g: Geo, out: &mut [T]) {
             hi + (lo - hi).exp_::<Portable>().ln_1p_()
         };
         (r, T::from_op(r))
+    });
+}
+/// [`logcumsumexp`] of complex numbers, in complex128.
+pub fn logcumsumexp_complex<T: Copy + Sync + Send + Into<f64>>(
+    x: &[Complex<T>],
+    g: Geo,
+    out: &mut [Complex<T>],
+    round: impl Fn(f64) -> T + Sync,
+) {
+    type V = Fl<f64, Portable>;
+    let start = Complex::new(f64::NEG_INFINITY, 0.0);
+    scan(x, g, out, start, |a, v, k| {
+        let v = Complex::new(v.re.into(), v.im.into());
+        let cx = |z: Complex<f64>| Cx::<V> { re: Real::wrap(z.re), im: Real::wrap(z.im) };
+        let a = if k == 0 { cx(v) } else { logaddexp_complex(cx(a), cx(v)) };
+        let a = Complex::new(a.re.raw(), a.im.raw());
+        (a, Complex::new(round(a.re), round(a.im)))
     });
 }

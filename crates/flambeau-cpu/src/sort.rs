@@ -382,7 +382,9 @@ pub fn histc<T: Float>(x: &[T], bins: usize, min: f64, max: f64) -> Vec<T> {
     }
     let mut counts = vec![0u64; bins];
     for v in x.iter().map(|v| v.op().f64()).filter(|v| (lo..=hi).contains(v)) {
-        let b = ((v - lo) / (hi - lo) * bins as f64) as usize;
+        // in the precision of the input, as PyTorch computes it
+        let one = |v: f64| T::Op::from_f64(v);
+        let b = ((one(v) - one(lo)) * one(bins as f64) / (one(hi) - one(lo))).f64() as usize;
         if bins > 0 {
             counts[b.min(bins - 1)] += 1;
         }

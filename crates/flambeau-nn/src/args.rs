@@ -72,6 +72,11 @@ macro_rules! from_numbers {
                 Dims([self.dim(); N])
             }
         }
+        impl<const N: usize> IntoArg<OwnInts<N>> for $t {
+            fn into_arg(self) -> OwnInts<N> {
+                Ints::One(self.dim()).into()
+            }
+        }
         impl<const N: usize> IntoArg<Padding<N>> for $t {
             fn into_arg(self) -> Padding<N> {
                 Padding::Each([self.dim(); N])
@@ -86,6 +91,12 @@ macro_rules! from_lists {
             fn into_arg(self) -> Ints<$n> {
                 let $s = self;
                 Ints::Each($e)
+            }
+        }
+        impl<$($generics)*> IntoArg<OwnInts<$n>> for $from {
+            fn into_arg(self) -> OwnInts<$n> {
+                let $s = self;
+                Ints::Each($e).into()
             }
         }
         impl<$($generics)*> IntoArg<Dims<$n>> for $from {
@@ -146,5 +157,104 @@ impl<const N: usize> FromValue for Padding<N> {
             Value::Str(s) => Ok(Padding::Name(s.clone())),
             other => Dims::<N>::from_value(other).map(|d| Padding::Each(d.0)),
         }
+    }
+}
+
+/// Sizes of the dimensions that a layer works on: `5`, `(2, 3)`. Prints as a tuple.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape(pub Vec<i64>);
+impl std::ops::Deref for Shape {
+    type Target = [i64];
+    fn deref(&self) -> &[i64] {
+        &self.0
+    }
+}
+impl PyText for Shape {
+    fn py_text(&self) -> String {
+        self.0.py_text()
+    }
+}
+impl FromValue for Shape {
+    fn from_value(v: &Value) -> Result<Self> {
+        match v {
+            Value::Int(n) => Ok(Shape(vec![*n])),
+            other => Vec::from_value(other).map(Shape),
+        }
+    }
+}
+macro_rules! shapes {
+    ($([$($generics:tt)*] $from:ty),* $(,)?) => {$(
+        impl<$($generics)*> IntoArg<Shape> for $from {
+            fn into_arg(self) -> Shape {
+                Shape(self.into_arg())
+            }
+        }
+    )*};
+}
+shapes!([] i32, [] i64, [] usize, [] Vec<i64>, [D: Dim, const N: usize] [D; N], [D: Dim] &[D]);
+
+/// One size for every dimension, or one for each, where `None` stands for the input's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnInts<const N: usize> {
+    each: [Option<i64>; N],
+    one: bool,
+}
+impl<const N: usize> OwnInts<N> {
+    /// Sizes with gaps, which the input's own fill.
+    pub fn new(each: [Option<i64>; N]) -> Self {
+        OwnInts { each, one: false }
+    }
+    /// The sizes for an input.
+    ///
+    /// # Errors
+    /// For an input with too few dimensions, where its own sizes are wanted.
+    pub fn of(&self, input: &[i64]) -> Result<[i64; N]> {
+        if self.one {
+            return Ok(self.each.map(|s| s.unwrap_or(0)));
+        }
+        flambeau_core::ensure!(input.len() > N, Value, "Input dimension should be at least {}", N + 1);
+        let own = &input[input.len() - N..];
+        let mut out = [0; N];
+        for (o, (s, n)) in out.iter_mut().zip(self.each.iter().zip(own)) {
+            *o = s.unwrap_or(*n);
+        }
+        Ok(out)
+    }
+    /// The sizes that were given.
+    pub fn given(&self) -> impl Iterator<Item = i64> + '_ {
+        self.each.iter().flatten().copied()
+    }
+}
+impl<const N: usize> PyText for OwnInts<N> {
+    fn py_text(&self) -> String {
+        if self.one {
+            return self.each[0].py_text();
+        }
+        let all: Vec<String> = self.each.iter().map(PyText::py_text).collect();
+        if N == 1 { format!("({},)", all[0]) } else { format!("({})", all.join(", ")) }
+    }
+}
+impl<const N: usize> FromValue for OwnInts<N> {
+    fn from_value(v: &Value) -> Result<Self> {
+        if let Value::Int(n) = v {
+            return Ok(OwnInts { each: [Some(*n); N], one: true });
+        }
+        let l: Vec<Option<i64>> = FromValue::from_value(v)?;
+        let each = <[Option<i64>; N]>::try_from(l.as_slice());
+        each.map(|each| OwnInts { each, one: false })
+            .map_err(|_| Error::value(format!("expected an int or a tuple of {N} ints or None")))
+    }
+}
+impl<const N: usize> From<Ints<N>> for OwnInts<N> {
+    fn from(sizes: Ints<N>) -> Self {
+        match sizes {
+            Ints::One(n) => OwnInts { each: [Some(n); N], one: true },
+            Ints::Each(l) => OwnInts { each: l.map(Some), one: false },
+        }
+    }
+}
+impl<const N: usize> IntoArg<OwnInts<N>> for OwnInts<N> {
+    fn into_arg(self) -> OwnInts<N> {
+        self
     }
 }

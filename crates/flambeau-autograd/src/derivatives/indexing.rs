@@ -1,10 +1,11 @@
 //! Indexing: the gradient of elements read is put where they were read, that of elements written is read there.
 
 use crate::formula::{
-    add, div, eq, mul, number, ones_like, reshape, slice, to_dtype, where_, zeros, zeros_like,
+    add, div, eq, masked, mul, number, ones_like, reshape, slice, sum_all, to_dtype, where_, zeros,
+    zeros_like,
 };
 use flambeau_core::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
-use flambeau_core::{Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Result, Scalar, Tensor, ops};
 
 const ZERO: Scalar = Scalar::Int(0);
 
@@ -58,6 +59,12 @@ pub fn selected(grad: &Tensor, dim: i64, index: &Tensor, sizes: &[i64]) -> Resul
 /// The gradient without the slices that were overwritten.
 pub fn index_zero(grad: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     ops::index_fill(grad, dim, index, ZERO)
+}
+/// `index_fill`: for the value. An index that occurs twice fills once.
+pub fn index_fill_value(grad: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    let none = ops::zeros_like(grad, Some(DType::Bool), None, None, None, None)?;
+    let filled = ops::index_fill(&none, dim, index, Scalar::Bool(true))?;
+    sum_all(&masked(&filled, grad)?)
 }
 /// `masked_select`
 pub fn masked_select_backward(grad: &Tensor, sizes: &[i64], mask: &Tensor) -> Result<Tensor> {

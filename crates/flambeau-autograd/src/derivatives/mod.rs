@@ -1,6 +1,7 @@
 //! Backward formulas of core's operators that are longer than a line, by family.
 
 pub mod blas;
+pub mod composed;
 pub mod copy;
 pub mod creation;
 pub mod einsum;
@@ -14,4 +15,6 @@ pub mod softmax;
 pub mod sorting;
 pub mod special;
 pub mod unary;
+pub mod view_copies;
 pub mod views;
+pub mod windows;

@@ -1220,7 +1220,7 @@ impl Backward for IndexFillTensorBackward {
         };
         let g1 = if cx.need(1) {
             let index = &self.index.unpack(cx, "index")?;
-            Some(sum_all(&selected_any(grad, dim, index)?)?)
+            Some(index_fill_value(grad, dim, index)?)
         } else {
             None
         };

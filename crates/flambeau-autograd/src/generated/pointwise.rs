@@ -106,6 +106,7 @@ pub fn fill() {
     o::LOGADDEXP2_OUT.register(Key::Autograd, logaddexp2_out_autograd);
     o::XLOGY.register(Key::Autograd, xlogy_autograd);
     o::XLOGY_.register(Key::Autograd, xlogy_inplace_autograd);
+    o::XLOGY_OUT.register(Key::Autograd, xlogy_out_autograd);
     o::GCD_.register(Key::Autograd, gcd_inplace_autograd);
     o::GCD_OUT.register(Key::Autograd, gcd_out_autograd);
     o::LCM_.register(Key::Autograd, lcm_inplace_autograd);
@@ -2777,6 +2778,10 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 
+fn xlogy_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("xlogy", &[self_, other], &[&*out])?;
+    rt::below(|| ops::xlogy_out(self_, other, out))
+}
 fn gcd_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     if rec {

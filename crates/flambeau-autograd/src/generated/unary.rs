@@ -2458,7 +2458,7 @@ impl Backward for ReluBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(masked(&ops::gt(result, &number(0)?)?, grad)?);
+        let g0 = Some(masked_not(&ops::le(result, &number(0)?)?, grad)?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -2477,7 +2477,9 @@ fn relu_autograd(self_: &Tensor) -> Result<Tensor> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::gt(result, &number(0)?)?, grad))?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                masked_not(&ops::le(result, &number(0)?)?, grad)
+            })?])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -2502,7 +2504,9 @@ fn relu_inplace_autograd(self_: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::gt(result, &number(0)?)?, grad))?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                masked_not(&ops::le(result, &number(0)?)?, grad)
+            })?])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }

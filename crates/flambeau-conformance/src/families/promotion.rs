@@ -137,7 +137,7 @@ fn operand(kind: &str, name: &str) -> Entry {
     if kind == "scalar" {
         return Ok(flambeau_core::value::IntoValue::into_value(number));
     }
-    let sizes: &[i64] = if kind == "zero" { &[] } else { &[2] };
+    let sizes: &[i64] = if kind == "zero" { &[] } else { &[1] };
     let d = dtype(name)?;
     let n = sizes.iter().product::<i64>() as usize;
     Ok(Value::Tensor(tensor_of_bytes(d, sizes, &one_bytes(d).repeat(n)).map_err(Stop::Failed)?))
@@ -147,7 +147,7 @@ fn one_bytes(d: DType) -> Vec<u8> {
     use DType::*;
     let mut b = match d {
         F16 | C32 => 0x3c00u16.to_le_bytes().to_vec(),
-        BF16 => 0x3f80u16.to_le_bytes().to_vec(),
+        BF16 | BC32 => 0x3f80u16.to_le_bytes().to_vec(),
         F32 | C64 => 1f32.to_le_bytes().to_vec(),
         F64 | C128 => 1f64.to_le_bytes().to_vec(),
         F8E4M3 => vec![0x38],
@@ -182,7 +182,7 @@ fn property(d: DType, name: &str) -> Entry {
         "is_complex" => Value::Bool(d.is_complex()),
         "is_signed" => Value::Bool(d.is_signed()),
         "to_real" => Value::DType(d.to_real()),
-        "to_complex" => Value::DType(d.to_complex()),
+        "to_complex" => Value::DType(promotion::to_complex(d)?),
         other => return Err(Stop::Failed(format!("property {other}")).into()),
     })
 }

@@ -983,6 +983,219 @@ fn range_step_adaptor(
     .and_then(Results::from_values)
 }
 
+/// Type of [`LINSPACE_TENSORS`].
+pub type LinspaceTensorsFn =
+    fn(&Tensor, &Tensor, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `linspace.Tensor_Tensor`: `linspace` with zero-dim tensors as ends.
+pub static LINSPACE_TENSORS: Op<LinspaceTensorsFn> = Op::new(
+    &LINSPACE_TENSORS_INFO,
+    &[
+        (Key::Cpu, f::linspace_tensors),
+        (Key::Cuda, f::linspace_tensors),
+        (Key::Meta, f::linspace_tensors),
+        (Key::Private, f::linspace_tensors),
+    ],
+    linspace_tensors_adaptor,
+);
+static LINSPACE_TENSORS_INFO: OpInfo = OpInfo {
+    name: "linspace.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Tensor, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("steps", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linspace"],
+    composite: false,
+    boxed: linspace_tensors_boxed,
+    doc: "`linspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn linspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linspace_tensors(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn linspace_tensors_adaptor(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LINSPACE_TENSORS_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LINSPACE_SCALAR_TENSOR`].
+pub type LinspaceScalarTensorFn =
+    fn(Scalar, &Tensor, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `linspace.Scalar_Tensor`: `linspace` with zero-dim tensors as ends.
+pub static LINSPACE_SCALAR_TENSOR: Op<LinspaceScalarTensorFn> = Op::new(
+    &LINSPACE_SCALAR_TENSOR_INFO,
+    &[
+        (Key::Cpu, f::linspace_scalar_tensor),
+        (Key::Cuda, f::linspace_scalar_tensor),
+        (Key::Meta, f::linspace_scalar_tensor),
+        (Key::Private, f::linspace_scalar_tensor),
+    ],
+    linspace_scalar_tensor_adaptor,
+);
+static LINSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
+    name: "linspace.Scalar_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("steps", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linspace"],
+    composite: false,
+    boxed: linspace_scalar_tensor_boxed,
+    doc: "`linspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn linspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linspace_scalar_tensor(
+        arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn linspace_scalar_tensor_adaptor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LINSPACE_SCALAR_TENSOR_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LINSPACE_TENSOR_SCALAR`].
+pub type LinspaceTensorScalarFn =
+    fn(&Tensor, Scalar, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
+/// `linspace.Tensor_Scalar`: `linspace` with zero-dim tensors as ends.
+pub static LINSPACE_TENSOR_SCALAR: Op<LinspaceTensorScalarFn> = Op::new(
+    &LINSPACE_TENSOR_SCALAR_INFO,
+    &[
+        (Key::Cpu, f::linspace_tensor_scalar),
+        (Key::Cuda, f::linspace_tensor_scalar),
+        (Key::Meta, f::linspace_tensor_scalar),
+        (Key::Private, f::linspace_tensor_scalar),
+    ],
+    linspace_tensor_scalar_adaptor,
+);
+static LINSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
+    name: "linspace.Tensor_Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Tensor, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("steps", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linspace"],
+    composite: false,
+    boxed: linspace_tensor_scalar_boxed,
+    doc: "`linspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn linspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linspace_tensor_scalar(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn linspace_tensor_scalar_adaptor(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LINSPACE_TENSOR_SCALAR_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
 /// Type of [`LINSPACE`].
 pub type LinspaceFn =
     fn(Scalar, Scalar, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
@@ -1037,6 +1250,255 @@ fn linspace_adaptor(
             start.into_value(),
             end.into_value(),
             steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LOGSPACE_TENSORS`].
+pub type LogspaceTensorsFn = fn(
+    &Tensor,
+    &Tensor,
+    i64,
+    f64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+/// `logspace.Tensor_Tensor`: `logspace` with zero-dim tensors as ends.
+pub static LOGSPACE_TENSORS: Op<LogspaceTensorsFn> = Op::new(
+    &LOGSPACE_TENSORS_INFO,
+    &[
+        (Key::Cpu, f::logspace_tensors),
+        (Key::Cuda, f::logspace_tensors),
+        (Key::Meta, f::logspace_tensors),
+        (Key::Private, f::logspace_tensors),
+    ],
+    logspace_tensors_adaptor,
+);
+static LOGSPACE_TENSORS_INFO: OpInfo = OpInfo {
+    name: "logspace.Tensor_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Tensor, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("steps", Ty::Int, D::Required),
+            a("base", Ty::Float, D::Float(10.0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logspace"],
+    composite: false,
+    boxed: logspace_tensors_boxed,
+    doc: "`logspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn logspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::logspace_tensors(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn logspace_tensors_adaptor(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LOGSPACE_TENSORS_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            base.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LOGSPACE_SCALAR_TENSOR`].
+pub type LogspaceScalarTensorFn = fn(
+    Scalar,
+    &Tensor,
+    i64,
+    f64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+/// `logspace.Scalar_Tensor`: `logspace` with zero-dim tensors as ends.
+pub static LOGSPACE_SCALAR_TENSOR: Op<LogspaceScalarTensorFn> = Op::new(
+    &LOGSPACE_SCALAR_TENSOR_INFO,
+    &[
+        (Key::Cpu, f::logspace_scalar_tensor),
+        (Key::Cuda, f::logspace_scalar_tensor),
+        (Key::Meta, f::logspace_scalar_tensor),
+        (Key::Private, f::logspace_scalar_tensor),
+    ],
+    logspace_scalar_tensor_adaptor,
+);
+static LOGSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
+    name: "logspace.Scalar_Tensor",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("steps", Ty::Int, D::Required),
+            a("base", Ty::Float, D::Float(10.0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logspace"],
+    composite: false,
+    boxed: logspace_scalar_tensor_boxed,
+    doc: "`logspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn logspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::logspace_scalar_tensor(
+        arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn logspace_scalar_tensor_adaptor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LOGSPACE_SCALAR_TENSOR_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            base.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`LOGSPACE_TENSOR_SCALAR`].
+pub type LogspaceTensorScalarFn = fn(
+    &Tensor,
+    Scalar,
+    i64,
+    f64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+/// `logspace.Tensor_Scalar`: `logspace` with zero-dim tensors as ends.
+pub static LOGSPACE_TENSOR_SCALAR: Op<LogspaceTensorScalarFn> = Op::new(
+    &LOGSPACE_TENSOR_SCALAR_INFO,
+    &[
+        (Key::Cpu, f::logspace_tensor_scalar),
+        (Key::Cuda, f::logspace_tensor_scalar),
+        (Key::Meta, f::logspace_tensor_scalar),
+        (Key::Private, f::logspace_tensor_scalar),
+    ],
+    logspace_tensor_scalar_adaptor,
+);
+static LOGSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
+    name: "logspace.Tensor_Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Tensor, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("steps", Ty::Int, D::Required),
+            a("base", Ty::Float, D::Float(10.0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logspace"],
+    composite: false,
+    boxed: logspace_tensor_scalar_boxed,
+    doc: "`logspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn logspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::logspace_tensor_scalar(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn logspace_tensor_scalar_adaptor(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LOGSPACE_TENSOR_SCALAR_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            base.into_value(),
             dtype.into_value(),
             layout.into_value(),
             device.into_value(),

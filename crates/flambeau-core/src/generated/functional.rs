@@ -35,6 +35,21 @@ pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tenso
     expect(ops::log_softmax(input, dim, o.dtype))
 }
 
+/// `p`-norms of the differences between each two rows of a matrix.
+#[doc(alias = "torch.nn.functional.pdist")]
+#[track_caller]
+pub fn pdist(input: &Tensor, p: f64) -> Tensor {
+    expect(ops::pdist(input, p))
+}
+
+/// `p`-norms of the differences between each two rows of a matrix.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
+    expect(ops::pdist(input, o.p))
+}
+
 /// Exponentials over their sum, along a dimension.
 #[doc(alias = "torch.nn.functional.softmax")]
 #[track_caller]

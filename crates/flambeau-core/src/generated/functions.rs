@@ -884,6 +884,33 @@ pub fn as_strided(input: &Tensor, size: impl IntoDims, stride: impl IntoDims, st
     expect(ops::as_strided(input, &size.into_dims(), &stride.into_dims(), Some(storage_offset)))
 }
 
+/// A copy of the input in which `src` stands where `as_strided` would look.
+#[doc(alias = "torch.as_strided_scatter")]
+#[track_caller]
+pub fn as_strided_scatter(
+    input: &Tensor,
+    src: &Tensor,
+    size: impl IntoDims,
+    stride: impl IntoDims,
+    storage_offset: i64,
+) -> Tensor {
+    expect(ops::as_strided_scatter(input, src, &size.into_dims(), &stride.into_dims(), Some(storage_offset)))
+}
+
+/// A copy of the input in which `src` stands where `as_strided` would look.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn as_strided_scatter_with(
+    input: &Tensor,
+    src: &Tensor,
+    size: impl IntoDims,
+    stride: impl IntoDims,
+    o: AsStridedScatterOptions,
+) -> Tensor {
+    expect(ops::as_strided_scatter(input, src, &size.into_dims(), &stride.into_dims(), o.storage_offset))
+}
+
 /// A view with any sizes, strides and offset.
 ///
 /// With all keyword arguments.
@@ -1022,6 +1049,32 @@ pub fn baddbmm_out_with(
 #[track_caller]
 pub fn baddbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: BaddbmmOptions) -> Tensor {
     expect(ops::baddbmm(input, batch1, batch2, o.beta, o.alpha))
+}
+
+/// Bartlett's window, a triangle.
+#[doc(alias = "torch.bartlett_window")]
+#[track_caller]
+pub fn bartlett_window(window_length: i64, periodic: bool) -> Tensor {
+    expect(ops::bartlett_window(window_length, periodic, None, None, None, None))
+}
+
+/// Bartlett's window, a triangle.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn bartlett_window_with(window_length: i64, options: impl Into<BartlettWindowOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::bartlett_window(
+            window_length,
+            o.periodic,
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
 }
 
 /// Ones with the probabilities of the input, zeros else.
@@ -1203,6 +1256,32 @@ pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tenso
     expect(ops::bitwise_xor_out(&input, &other, out));
 }
 
+/// Blackman's window.
+#[doc(alias = "torch.blackman_window")]
+#[track_caller]
+pub fn blackman_window(window_length: i64, periodic: bool) -> Tensor {
+    expect(ops::blackman_window(window_length, periodic, None, None, None, None))
+}
+
+/// Blackman's window.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn blackman_window_with(window_length: i64, options: impl Into<BlackmanWindowOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::blackman_window(
+            window_length,
+            o.periodic,
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
 /// A matrix with the given blocks on its diagonal.
 #[doc(alias = "torch.block_diag")]
 #[track_caller]
@@ -1342,6 +1421,21 @@ pub fn cat_out_with(tensors: &[Tensor], o: CatOptions, out: &mut Tensor) {
 #[track_caller]
 pub fn cat_with(tensors: &[Tensor], o: CatOptions) -> Tensor {
     expect(ops::cat(tensors, o.dim))
+}
+
+/// `p`-norms of the differences between the rows of two (batches of) matrices.
+#[doc(alias = "torch.cdist")]
+#[track_caller]
+pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64) -> Tensor {
+    expect(ops::cdist(x1, x2, p, Some("use_mm_for_euclid_dist_if_necessary")))
+}
+
+/// `p`-norms of the differences between the rows of two (batches of) matrices.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cdist_with(x1: &Tensor, x2: &Tensor, o: CdistOptions) -> Tensor {
+    expect(ops::cdist(x1, x2, o.p, o.compute_mode.as_deref()))
 }
 
 /// Rounds up.
@@ -1570,6 +1664,21 @@ pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) {
     expect(ops::column_stack_out(tensors, out));
 }
 
+/// All combinations of `r` elements of a vector, in lexicographic order of positions.
+#[doc(alias = "torch.combinations")]
+#[track_caller]
+pub fn combinations(input: &Tensor, r: i64, with_replacement: bool) -> Tensor {
+    expect(ops::combinations(input, r, with_replacement))
+}
+
+/// All combinations of `r` elements of a vector, in lexicographic order of positions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn combinations_with(input: &Tensor, o: CombinationsOptions) -> Tensor {
+    expect(ops::combinations(input, o.r, o.with_replacement))
+}
+
 /// A complex tensor of its real and imaginary parts.
 #[doc(alias = "torch.complex")]
 #[track_caller]
@@ -1681,6 +1790,13 @@ pub fn copysign_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     expect(ops::copysign_out(input, &other, out));
 }
 
+/// Correlation coefficients of the rows of a matrix, whose columns are observations.
+#[doc(alias = "torch.corrcoef")]
+#[track_caller]
+pub fn corrcoef(input: &Tensor) -> Tensor {
+    expect(ops::corrcoef(input))
+}
+
 /// Cosine.
 #[doc(alias = "torch.cos")]
 #[track_caller]
@@ -1729,6 +1845,51 @@ pub fn count_nonzero_dim(input: &Tensor, dim: impl IntoDims) -> Tensor {
 #[track_caller]
 pub fn count_nonzero_with(input: &Tensor, o: CountNonzeroOptions) -> Tensor {
     expect(ops::count_nonzero(input, o.dim.as_deref()))
+}
+
+/// Covariances of the rows of a matrix, whose columns are observations.
+#[doc(alias = "torch.cov")]
+#[track_caller]
+pub fn cov(input: &Tensor) -> Tensor {
+    expect(ops::cov(input, 1, None, None))
+}
+
+/// Covariances of the rows of a matrix, whose columns are observations.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cov_with(input: &Tensor, o: CovOptions) -> Tensor {
+    expect(ops::cov(input, o.correction, o.fweights.as_ref(), o.aweights.as_ref()))
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named.
+#[doc(alias = "torch.cross")]
+#[track_caller]
+pub fn cross(input: &Tensor, other: &Tensor, dim: i64) -> Tensor {
+    expect(ops::cross(input, other, Some(dim)))
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.cross")]
+#[track_caller]
+pub fn cross_out(input: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) {
+    expect(ops::cross_out(input, other, Some(dim), out));
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cross_out_with(input: &Tensor, other: &Tensor, o: CrossOptions, out: &mut Tensor) {
+    expect(ops::cross_out(input, other, o.dim, out));
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cross_with(input: &Tensor, other: &Tensor, o: CrossOptions) -> Tensor {
+    expect(ops::cross(input, other, o.dim))
 }
 
 /// The largest element so far along a dimension, and where it is.
@@ -1945,6 +2106,36 @@ pub fn diagonal_with(input: &Tensor, o: DiagonalOptions) -> Tensor {
     expect(ops::diagonal(input, o.offset, o.dim1, o.dim2))
 }
 
+/// Differences of neighbours along a dimension, taken `n` times.
+#[doc(alias = "torch.diff")]
+#[track_caller]
+pub fn diff(input: &Tensor, n: i64, dim: i64) -> Tensor {
+    expect(ops::diff(input, n, dim, None, None))
+}
+
+/// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.diff")]
+#[track_caller]
+pub fn diff_out(input: &Tensor, n: i64, dim: i64, out: &mut Tensor) {
+    expect(ops::diff_out(input, n, dim, None, None, out));
+}
+
+/// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diff_out_with(input: &Tensor, o: DiffOptions, out: &mut Tensor) {
+    expect(ops::diff_out(input, o.n, o.dim, o.prepend.as_ref(), o.append.as_ref(), out));
+}
+
+/// Differences of neighbours along a dimension, taken `n` times.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diff_with(input: &Tensor, o: DiffOptions) -> Tensor {
+    expect(ops::diff(input, o.n, o.dim, o.prepend.as_ref(), o.append.as_ref()))
+}
+
 /// Derivative of `lgamma`.
 #[doc(alias = "torch.digamma")]
 #[track_caller]
@@ -1957,6 +2148,21 @@ pub fn digamma(input: &Tensor) -> Tensor {
 #[track_caller]
 pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::digamma_out(input, out));
+}
+
+/// The `p`-norm of the difference of two tensors.
+#[doc(alias = "torch.dist")]
+#[track_caller]
+pub fn dist(input: &Tensor, other: &Tensor, p: impl Into<Scalar>) -> Tensor {
+    expect(ops::dist(input, other, p.into()))
+}
+
+/// The `p`-norm of the difference of two tensors.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn dist_with(input: &Tensor, other: &Tensor, o: DistOptions) -> Tensor {
+    expect(ops::dist(input, other, o.p))
 }
 
 /// Divides the input by `other`; integers give floats.
@@ -2278,6 +2484,20 @@ pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
 pub fn eye_with(n: i64, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
     expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, o.device, None)))
+}
+
+/// The input's shape filled with one number.
+#[doc(alias = "torch.fill")]
+#[track_caller]
+pub fn fill(input: &Tensor, value: impl Into<Scalar>) -> Tensor {
+    expect(ops::fill(input, value.into()))
+}
+
+/// The input's shape filled with the number of a zero-dim tensor.
+#[doc(alias = "torch.fill")]
+#[track_caller]
+pub fn fill_with(input: &Tensor, value: &Tensor) -> Tensor {
+    expect(ops::fill_with(input, value))
 }
 
 /// Rounds towards zero.
@@ -2602,6 +2822,53 @@ pub fn gt(input: &Tensor, other: impl Operand) -> Tensor {
 pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
     let other = expect(other.operand());
     expect(ops::gt_out(input, &other, out));
+}
+
+/// Hamming's window.
+#[doc(alias = "torch.hamming_window")]
+#[track_caller]
+pub fn hamming_window(window_length: i64, periodic: bool) -> Tensor {
+    expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, None, None))
+}
+
+/// Hamming's window.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::hamming_window(
+            window_length,
+            o.periodic,
+            o.alpha,
+            o.beta,
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
+}
+
+/// Hann's window.
+#[doc(alias = "torch.hann_window")]
+#[track_caller]
+pub fn hann_window(window_length: i64, periodic: bool) -> Tensor {
+    expect(ops::hann_window(window_length, periodic, None, None, None, None))
+}
+
+/// Hann's window.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hann_window_with(window_length: i64, options: impl Into<HannWindowOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::hann_window(window_length, o.periodic, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+    ))
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0.
@@ -2938,6 +3205,51 @@ pub fn isfinite(input: &Tensor) -> Tensor {
     expect(ops::isfinite(input))
 }
 
+/// Whether each element is among the others.
+#[doc(alias = "torch.isin")]
+#[track_caller]
+pub fn isin(elements: &Tensor, test_elements: &Tensor) -> Tensor {
+    expect(ops::isin(elements, test_elements, false, false))
+}
+
+/// Whether each element is a number.
+#[doc(alias = "torch.isin")]
+#[track_caller]
+pub fn isin_number(elements: &Tensor, test_element: impl Into<Scalar>) -> Tensor {
+    expect(ops::isin_number(elements, test_element.into(), false, false))
+}
+
+/// Whether each element is a number.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn isin_number_with(elements: &Tensor, test_element: impl Into<Scalar>, o: IsinNumberOptions) -> Tensor {
+    expect(ops::isin_number(elements, test_element.into(), o.assume_unique, o.invert))
+}
+
+/// Whether each element is among the others. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isin")]
+#[track_caller]
+pub fn isin_out(elements: &Tensor, test_elements: &Tensor, out: &mut Tensor) {
+    expect(ops::isin_out(elements, test_elements, false, false, out));
+}
+
+/// Whether each element is among the others. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn isin_out_with(elements: &Tensor, test_elements: &Tensor, o: IsinOptions, out: &mut Tensor) {
+    expect(ops::isin_out(elements, test_elements, o.assume_unique, o.invert, out));
+}
+
+/// Whether each element is among the others.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn isin_with(elements: &Tensor, test_elements: &Tensor, o: IsinOptions) -> Tensor {
+    expect(ops::isin(elements, test_elements, o.assume_unique, o.invert))
+}
+
 /// Whether elements are infinite.
 #[doc(alias = "torch.isinf")]
 #[track_caller]
@@ -2985,6 +3297,33 @@ pub fn isposinf_out(input: &Tensor, out: &mut Tensor) {
 #[track_caller]
 pub fn isreal(input: &Tensor) -> Tensor {
     expect(ops::isreal(input))
+}
+
+/// Kaiser's window.
+#[doc(alias = "torch.kaiser_window")]
+#[track_caller]
+pub fn kaiser_window(window_length: i64, periodic: bool) -> Tensor {
+    expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, None, None))
+}
+
+/// Kaiser's window.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn kaiser_window_with(window_length: i64, options: impl Into<KaiserWindowOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        ops::kaiser_window(
+            window_length,
+            o.periodic,
+            o.beta,
+            o.tensor.dtype,
+            o.tensor.layout,
+            o.tensor.device,
+            None,
+        ),
+    ))
 }
 
 /// Kronecker product.
@@ -4343,6 +4682,21 @@ pub fn outer_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
     expect(ops::outer_out(input, vec2, out));
 }
 
+/// `p`-norms of the differences between each two rows of a matrix.
+#[doc(alias = "torch.pdist")]
+#[track_caller]
+pub fn pdist(input: &Tensor, p: f64) -> Tensor {
+    expect(ops::pdist(input, p))
+}
+
+/// `p`-norms of the differences between each two rows of a matrix.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
+    expect(ops::pdist(input, o.p))
+}
+
 /// Reorders the dimensions.
 #[doc(alias = "torch.permute")]
 #[track_caller]
@@ -4860,6 +5214,26 @@ pub fn remainder_out(input: impl Operand, other: impl Operand, out: &mut Tensor)
     expect(ops::remainder_out(&input, &other, out));
 }
 
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+#[doc(alias = "torch.renorm")]
+#[track_caller]
+pub fn renorm(input: &Tensor, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Tensor {
+    expect(ops::renorm(input, p.into(), dim, maxnorm.into()))
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.renorm")]
+#[track_caller]
+pub fn renorm_out(
+    input: &Tensor,
+    p: impl Into<Scalar>,
+    dim: i64,
+    maxnorm: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::renorm_out(input, p.into(), dim, maxnorm.into(), out));
+}
+
 /// The same elements in another shape: a view where possible, else a copy.
 #[doc(alias = "torch.reshape")]
 #[track_caller]
@@ -4972,18 +5346,31 @@ pub fn rsqrt_out(input: &Tensor, out: &mut Tensor) {
 /// Subtracts the input, scaled by `alpha`, from `other`.
 #[doc(alias = "torch.rsub")]
 #[track_caller]
-pub fn rsub(input: &Tensor, other: impl Operand) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::rsub(input, &other, Scalar::Int(1)))
+pub fn rsub(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::rsub(input, other, Scalar::Int(1)))
+}
+
+/// Subtracts the input, scaled by `alpha`, from a number.
+#[doc(alias = "torch.rsub")]
+#[track_caller]
+pub fn rsub_scalar(input: &Tensor, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Tensor {
+    expect(ops::rsub_scalar(input, other.into(), alpha.into()))
+}
+
+/// Subtracts the input, scaled by `alpha`, from a number.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rsub_scalar_with(input: &Tensor, other: impl Into<Scalar>, o: RsubScalarOptions) -> Tensor {
+    expect(ops::rsub_scalar(input, other.into(), o.alpha))
 }
 
 /// Subtracts the input, scaled by `alpha`, from `other`.
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn rsub_with(input: &Tensor, other: impl Operand, o: RsubOptions) -> Tensor {
-    let other = expect(other.operand());
-    expect(ops::rsub(input, &other, o.alpha))
+pub fn rsub_with(input: &Tensor, other: &Tensor, o: RsubOptions) -> Tensor {
+    expect(ops::rsub(input, other, o.alpha))
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`.
@@ -6129,11 +6516,65 @@ pub fn unflatten(input: &Tensor, dim: i64, sizes: impl IntoDims) -> Tensor {
     expect(ops::unflatten(input, dim, &sizes.into_dims()))
 }
 
+/// The different values in ascending order, for each element the position of its value, and how often each occurs.
+///
+/// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+#[doc(alias = "torch.unique")]
+#[track_caller]
+pub fn unique(input: &Tensor, sorted: bool, return_inverse: bool, return_counts: bool) -> Unique2Result {
+    expect(ops::unique(input, sorted, return_inverse, return_counts)).into()
+}
+
+/// Values, or slices along a dimension, without consecutive repetitions.
+#[doc(alias = "torch.unique_consecutive")]
+#[track_caller]
+pub fn unique_consecutive(
+    input: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: i64,
+) -> UniqueConsecutiveResult {
+    expect(ops::unique_consecutive(input, return_inverse, return_counts, Some(dim))).into()
+}
+
+/// Values, or slices along a dimension, without consecutive repetitions.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn unique_consecutive_with(input: &Tensor, o: UniqueConsecutiveOptions) -> UniqueConsecutiveResult {
+    expect(ops::unique_consecutive(input, o.return_inverse, o.return_counts, o.dim)).into()
+}
+
+/// The different values in ascending order, for each element the position of its value, and how often each occurs.
+///
+/// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn unique_with(input: &Tensor, o: UniqueOptions) -> Unique2Result {
+    expect(ops::unique(input, o.sorted, o.return_inverse, o.return_counts)).into()
+}
+
 /// Inserts a dimension of size 1.
 #[doc(alias = "torch.unsqueeze")]
 #[track_caller]
 pub fn unsqueeze(input: &Tensor, dim: i64) -> Tensor {
     expect(ops::unsqueeze(input, dim))
+}
+
+/// Powers of each element of a vector as rows of a matrix.
+#[doc(alias = "torch.vander")]
+#[track_caller]
+pub fn vander(x: &Tensor, n: i64, increasing: bool) -> Tensor {
+    expect(ops::vander(x, Some(n), increasing))
+}
+
+/// Powers of each element of a vector as rows of a matrix.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn vander_with(x: &Tensor, o: VanderOptions) -> Tensor {
+    expect(ops::vander(x, o.n, o.increasing))
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
@@ -6276,6 +6717,15 @@ pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
     let input = expect(input.operand());
     let other = expect(other.operand());
     expect(ops::xlogy(&input, &other))
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.xlogy")]
+#[track_caller]
+pub fn xlogy_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
+    let other = expect(other.operand());
+    expect(ops::xlogy_out(&input, &other, out));
 }
 
 /// Sets every element to zero.

@@ -2483,6 +2483,28 @@ fn nonzero_tuple_adaptor(self_: &Tensor) -> Result<Vec<Tensor>> {
     call_fallback(&NONZERO_TUPLE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
 }
 
+/// Type of [`WHERE_NONZERO`].
+pub type WhereNonzeroFn = fn(&Tensor) -> Result<Vec<Tensor>>;
+/// `where`: The positions of the elements that are not zero, one tensor per dimension.
+pub static WHERE_NONZERO: Op<WhereNonzeroFn> =
+    Op::composite(&WHERE_NONZERO_INFO, f::where_nonzero, where_nonzero_adaptor);
+static WHERE_NONZERO_INFO: OpInfo = OpInfo {
+    name: "where",
+    owner: "flambeau-core",
+    schema: Schema { args: &[a("condition", Ty::Tensor, D::Required)], returns: &[("", Ty::TensorList)] },
+    python: &["torch.where"],
+    composite: true,
+    boxed: where_nonzero_boxed,
+    doc: "The positions of the elements that are not zero, one tensor per dimension.",
+    grad: Differentiability::Composite,
+};
+fn where_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::where_nonzero(tensor_arg(a, 0)?)?.into_values())
+}
+fn where_nonzero_adaptor(condition: &Tensor) -> Result<Vec<Tensor>> {
+    call_fallback(&WHERE_NONZERO_INFO, vec![condition.into_value()]).and_then(Results::from_values)
+}
+
 /// Type of [`NONZERO_STATIC`].
 pub type NonzeroStaticFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `nonzero_static`: The first `size` rows of `nonzero`, filled up with `fill_value`.

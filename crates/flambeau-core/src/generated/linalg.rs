@@ -5,6 +5,51 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
+/// Cross products along a dimension of size 3.
+#[doc(alias = "torch.linalg.cross")]
+#[track_caller]
+pub fn cross(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::linalg_cross(input, other, -1))
+}
+
+/// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.cross")]
+#[track_caller]
+pub fn cross_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
+    expect(ops::linalg_cross_out(input, other, -1, out));
+}
+
+/// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cross_out_with(input: &Tensor, other: &Tensor, o: LinalgCrossOptions, out: &mut Tensor) {
+    expect(ops::linalg_cross_out(input, other, o.dim, out));
+}
+
+/// Cross products along a dimension of size 3.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn cross_with(input: &Tensor, other: &Tensor, o: LinalgCrossOptions) -> Tensor {
+    expect(ops::linalg_cross(input, other, o.dim))
+}
+
+/// `diagonal` of the last two dimensions unless others are named.
+#[doc(alias = "torch.linalg.diagonal")]
+#[track_caller]
+pub fn diagonal(a: &Tensor) -> Tensor {
+    expect(ops::linalg_diagonal(a, 0, -2, -1))
+}
+
+/// `diagonal` of the last two dimensions unless others are named.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn diagonal_with(a: &Tensor, o: LinalgDiagonalOptions) -> Tensor {
+    expect(ops::linalg_diagonal(a, o.offset, o.dim1, o.dim2))
+}
+
 /// Matrix product, broadcast over batches; vectors and matrices mixed.
 #[doc(alias = "torch.linalg.matmul")]
 #[track_caller]
@@ -31,6 +76,65 @@ pub fn matrix_power(input: &Tensor, n: i64) -> Tensor {
 #[track_caller]
 pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
     expect(ops::matrix_power_out(input, n, out));
+}
+
+/// The product of several matrices in the cheapest order; the first and last may be vectors.
+#[doc(alias = "torch.linalg.multi_dot")]
+#[track_caller]
+pub fn multi_dot(tensors: &[Tensor]) -> Tensor {
+    expect(ops::linalg_multi_dot(tensors))
+}
+
+/// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.multi_dot")]
+#[track_caller]
+pub fn multi_dot_out(tensors: &[Tensor], out: &mut Tensor) {
+    expect(ops::linalg_multi_dot_out(tensors, out));
+}
+
+/// Ascending powers of each element along a new last dimension.
+#[doc(alias = "torch.linalg.vander")]
+#[track_caller]
+pub fn vander(x: &Tensor) -> Tensor {
+    expect(ops::linalg_vander(x, None))
+}
+
+/// Ascending powers of each element along a new last dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn vander_with(x: &Tensor, o: LinalgVanderOptions) -> Tensor {
+    expect(ops::linalg_vander(x, o.n))
+}
+
+/// Dot products along a dimension, the first factor conjugated.
+#[doc(alias = "torch.linalg.vecdot")]
+#[track_caller]
+pub fn vecdot(x: &Tensor, y: &Tensor) -> Tensor {
+    expect(ops::linalg_vecdot(x, y, -1))
+}
+
+/// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.vecdot")]
+#[track_caller]
+pub fn vecdot_out(x: &Tensor, y: &Tensor, out: &mut Tensor) {
+    expect(ops::linalg_vecdot_out(x, y, -1, out));
+}
+
+/// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn vecdot_out_with(x: &Tensor, y: &Tensor, o: LinalgVecdotOptions, out: &mut Tensor) {
+    expect(ops::linalg_vecdot_out(x, y, o.dim, out));
+}
+
+/// Dot products along a dimension, the first factor conjugated.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn vecdot_with(x: &Tensor, y: &Tensor, o: LinalgVecdotOptions) -> Tensor {
+    expect(ops::linalg_vecdot(x, y, o.dim))
 }
 
 /// Vector norm of all elements, or over dimensions.

@@ -643,6 +643,39 @@ impl Tensor {
         expect(ops::as_strided(self, &size.into_dims(), &stride.into_dims(), Some(storage_offset)))
     }
 
+    /// A copy of the input in which `src` stands where `as_strided` would look.
+    #[doc(alias = "torch.Tensor.as_strided_scatter")]
+    #[track_caller]
+    pub fn as_strided_scatter(
+        &self,
+        src: &Tensor,
+        size: impl IntoDims,
+        stride: impl IntoDims,
+        storage_offset: i64,
+    ) -> Tensor {
+        expect(ops::as_strided_scatter(
+            self,
+            src,
+            &size.into_dims(),
+            &stride.into_dims(),
+            Some(storage_offset),
+        ))
+    }
+
+    /// A copy of the input in which `src` stands where `as_strided` would look.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn as_strided_scatter_with(
+        &self,
+        src: &Tensor,
+        size: impl IntoDims,
+        stride: impl IntoDims,
+        o: AsStridedScatterOptions,
+    ) -> Tensor {
+        expect(ops::as_strided_scatter(self, src, &size.into_dims(), &stride.into_dims(), o.storage_offset))
+    }
+
     /// A view with any sizes, strides and offset.
     ///
     /// With all keyword arguments.
@@ -1223,6 +1256,13 @@ impl Tensor {
         self
     }
 
+    /// Correlation coefficients of the rows of a matrix, whose columns are observations.
+    #[doc(alias = "torch.Tensor.corrcoef")]
+    #[track_caller]
+    pub fn corrcoef(&self) -> Tensor {
+        expect(ops::corrcoef(self))
+    }
+
     /// Cosine.
     #[doc(alias = "torch.Tensor.cos")]
     #[track_caller]
@@ -1273,6 +1313,36 @@ impl Tensor {
     #[track_caller]
     pub fn count_nonzero_with(&self, o: CountNonzeroOptions) -> Tensor {
         expect(ops::count_nonzero(self, o.dim.as_deref()))
+    }
+
+    /// Covariances of the rows of a matrix, whose columns are observations.
+    #[doc(alias = "torch.Tensor.cov")]
+    #[track_caller]
+    pub fn cov(&self) -> Tensor {
+        expect(ops::cov(self, 1, None, None))
+    }
+
+    /// Covariances of the rows of a matrix, whose columns are observations.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cov_with(&self, o: CovOptions) -> Tensor {
+        expect(ops::cov(self, o.correction, o.fweights.as_ref(), o.aweights.as_ref()))
+    }
+
+    /// Cross products along a dimension of size 3, the first such one unless it is named.
+    #[doc(alias = "torch.Tensor.cross")]
+    #[track_caller]
+    pub fn cross(&self, other: &Tensor, dim: i64) -> Tensor {
+        expect(ops::cross(self, other, Some(dim)))
+    }
+
+    /// Cross products along a dimension of size 3, the first such one unless it is named.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn cross_with(&self, other: &Tensor, o: CrossOptions) -> Tensor {
+        expect(ops::cross(self, other, o.dim))
     }
 
     /// The largest element so far along a dimension, and where it is.
@@ -1450,6 +1520,21 @@ impl Tensor {
         expect(ops::diagonal(self, o.offset, o.dim1, o.dim2))
     }
 
+    /// Differences of neighbours along a dimension, taken `n` times.
+    #[doc(alias = "torch.Tensor.diff")]
+    #[track_caller]
+    pub fn diff(&self, n: i64, dim: i64) -> Tensor {
+        expect(ops::diff(self, n, dim, None, None))
+    }
+
+    /// Differences of neighbours along a dimension, taken `n` times.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn diff_with(&self, o: DiffOptions) -> Tensor {
+        expect(ops::diff(self, o.n, o.dim, o.prepend.as_ref(), o.append.as_ref()))
+    }
+
     /// Derivative of `lgamma`.
     #[doc(alias = "torch.Tensor.digamma")]
     #[track_caller]
@@ -1463,6 +1548,21 @@ impl Tensor {
     pub fn digamma_(&self) -> &Self {
         expect(ops::digamma_(self));
         self
+    }
+
+    /// The `p`-norm of the difference of two tensors.
+    #[doc(alias = "torch.Tensor.dist")]
+    #[track_caller]
+    pub fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Tensor {
+        expect(ops::dist(self, other, p.into()))
+    }
+
+    /// The `p`-norm of the difference of two tensors.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn dist_with(&self, other: &Tensor, o: DistOptions) -> Tensor {
+        expect(ops::dist(self, other, o.p))
     }
 
     /// Divides the input by `other`; integers give floats.
@@ -3668,6 +3768,21 @@ impl Tensor {
         self
     }
 
+    /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+    #[doc(alias = "torch.Tensor.renorm")]
+    #[track_caller]
+    pub fn renorm(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Tensor {
+        expect(ops::renorm(self, p.into(), dim, maxnorm.into()))
+    }
+
+    /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. In place: the first tensor takes the result.
+    #[doc(alias = "torch.Tensor.renorm_")]
+    #[track_caller]
+    pub fn renorm_(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> &Self {
+        expect(ops::renorm_(self, p.into(), dim, maxnorm.into()));
+        self
+    }
+
     /// Repeats the tensor along each dimension.
     #[doc(alias = "torch.Tensor.repeat")]
     #[track_caller]
@@ -4586,6 +4701,45 @@ impl Tensor {
     pub fn uniform_with(&self, o: UniformInplaceOptions) -> &Self {
         expect(ops::uniform_(self, o.from, o.to, o.generator.as_ref()));
         self
+    }
+
+    /// The different values in ascending order, for each element the position of its value, and how often each occurs.
+    ///
+    /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+    #[doc(alias = "torch.Tensor.unique")]
+    #[track_caller]
+    pub fn unique(&self, sorted: bool, return_inverse: bool, return_counts: bool) -> Unique2Result {
+        expect(ops::unique(self, sorted, return_inverse, return_counts)).into()
+    }
+
+    /// Values, or slices along a dimension, without consecutive repetitions.
+    #[doc(alias = "torch.Tensor.unique_consecutive")]
+    #[track_caller]
+    pub fn unique_consecutive(
+        &self,
+        return_inverse: bool,
+        return_counts: bool,
+        dim: i64,
+    ) -> UniqueConsecutiveResult {
+        expect(ops::unique_consecutive(self, return_inverse, return_counts, Some(dim))).into()
+    }
+
+    /// Values, or slices along a dimension, without consecutive repetitions.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn unique_consecutive_with(&self, o: UniqueConsecutiveOptions) -> UniqueConsecutiveResult {
+        expect(ops::unique_consecutive(self, o.return_inverse, o.return_counts, o.dim)).into()
+    }
+
+    /// The different values in ascending order, for each element the position of its value, and how often each occurs.
+    ///
+    /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn unique_with(&self, o: UniqueOptions) -> Unique2Result {
+        expect(ops::unique(self, o.sorted, o.return_inverse, o.return_counts)).into()
     }
 
     /// Inserts a dimension of size 1.

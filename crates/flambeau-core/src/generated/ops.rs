@@ -4,8 +4,8 @@
 
 #[allow(unused_imports)]
 use super::{
-    blas, comparison, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random, reduction,
-    scan, softmax, sorting, special_ops, unary, views,
+    blas, comparison, composed, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random,
+    reduction, scan, softmax, sorting, special_ops, unary, view_copies, views, windows,
 };
 
 /// Matrix product of two matrices.
@@ -807,6 +807,325 @@ pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
     (comparison::EQUAL.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
+/// The input's shape filled with one number.
+#[doc(alias = "torch.fill")]
+pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    (composed::FILL.get(self_.key_set())?)(self_, value)
+}
+
+/// The input's shape filled with the number of a zero-dim tensor.
+#[doc(alias = "torch.fill")]
+pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    (composed::FILL_WITH.get(self_.key_set() | value.key_set())?)(self_, value)
+}
+
+/// Differences of neighbours along a dimension, taken `n` times.
+///
+/// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
+#[doc(alias = "torch.diff")]
+#[doc(alias = "torch.Tensor.diff")]
+pub fn diff(
+    self_: &Tensor,
+    n: i64,
+    dim: i64,
+    prepend: Option<&Tensor>,
+    append: Option<&Tensor>,
+) -> Result<Tensor> {
+    (composed::DIFF.get(self_.key_set() | opt_keys(prepend) | opt_keys(append))?)(
+        self_, n, dim, prepend, append,
+    )
+}
+
+/// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
+#[doc(alias = "torch.diff")]
+pub fn diff_out(
+    self_: &Tensor,
+    n: i64,
+    dim: i64,
+    prepend: Option<&Tensor>,
+    append: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (composed::DIFF_OUT.get(self_.key_set() | opt_keys(prepend) | opt_keys(append) | out.key_set())?)(
+        self_, n, dim, prepend, append, out,
+    )
+}
+
+/// The `p`-norm of the difference of two tensors.
+///
+/// Documented defaults: `p = 2`.
+#[doc(alias = "torch.dist")]
+#[doc(alias = "torch.Tensor.dist")]
+pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
+    (composed::DIST.get(self_.key_set() | other.key_set())?)(self_, other, p)
+}
+
+/// All combinations of `r` elements of a vector, in lexicographic order of positions.
+///
+/// Documented defaults: `r = 2`, `with_replacement = false`.
+#[doc(alias = "torch.combinations")]
+pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
+    (composed::COMBINATIONS.get(self_.key_set())?)(self_, r, with_replacement)
+}
+
+/// Covariances of the rows of a matrix, whose columns are observations.
+///
+/// Documented defaults: `correction = 1`, `fweights = None`, `aweights = None`.
+#[doc(alias = "torch.cov")]
+#[doc(alias = "torch.Tensor.cov")]
+pub fn cov(
+    self_: &Tensor,
+    correction: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    (composed::COV.get(self_.key_set() | opt_keys(fweights) | opt_keys(aweights))?)(
+        self_, correction, fweights, aweights,
+    )
+}
+
+/// Correlation coefficients of the rows of a matrix, whose columns are observations.
+#[doc(alias = "torch.corrcoef")]
+#[doc(alias = "torch.Tensor.corrcoef")]
+pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
+    (composed::CORRCOEF.get(self_.key_set())?)(self_)
+}
+
+/// Powers of each element of a vector as rows of a matrix.
+///
+/// Documented defaults: `N = None`, `increasing = false`.
+#[doc(alias = "torch.vander")]
+pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
+    (composed::VANDER.get(x.key_set())?)(x, n, increasing)
+}
+
+/// Ascending powers of each element along a new last dimension.
+///
+/// Documented defaults: `N = None`.
+#[doc(alias = "torch.linalg.vander")]
+pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
+    (composed::LINALG_VANDER.get(x.key_set())?)(x, n)
+}
+
+/// Dot products along a dimension, the first factor conjugated.
+///
+/// Documented defaults: `dim = -1`.
+#[doc(alias = "torch.linalg.vecdot")]
+pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
+    (composed::LINALG_VECDOT.get(x.key_set() | y.key_set())?)(x, y, dim)
+}
+
+/// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = -1`.
+#[doc(alias = "torch.linalg.vecdot")]
+pub fn linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (composed::LINALG_VECDOT_OUT.get(x.key_set() | y.key_set() | out.key_set())?)(x, y, dim, out)
+}
+
+/// `diagonal` of the last two dimensions unless others are named.
+///
+/// Documented defaults: `offset = 0`, `dim1 = -2`, `dim2 = -1`.
+#[doc(alias = "torch.linalg.diagonal")]
+pub fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (composed::LINALG_DIAGONAL.get(a.key_set())?)(a, offset, dim1, dim2)
+}
+
+/// Cross products along a dimension of size 3.
+///
+/// Documented defaults: `dim = -1`.
+#[doc(alias = "torch.linalg.cross")]
+pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    (composed::LINALG_CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
+}
+
+/// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = -1`.
+#[doc(alias = "torch.linalg.cross")]
+pub fn linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (composed::LINALG_CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, dim, out,
+    )
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named.
+///
+/// Documented defaults: `dim = None`.
+#[doc(alias = "torch.cross")]
+#[doc(alias = "torch.Tensor.cross")]
+pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    (composed::CROSS.get(self_.key_set() | other.key_set())?)(self_, other, dim)
+}
+
+/// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = None`.
+#[doc(alias = "torch.cross")]
+pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (composed::CROSS_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, dim, out)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+#[doc(alias = "torch.renorm")]
+#[doc(alias = "torch.Tensor.renorm")]
+pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    (composed::RENORM.get(self_.key_set())?)(self_, p, dim, maxnorm)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. In place: the first tensor takes the result.
+#[doc(alias = "torch.Tensor.renorm_")]
+pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
+    out::writable(self_)?;
+    (composed::RENORM_.get(self_.key_set())?)(self_, p, dim, maxnorm)
+}
+
+/// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.renorm")]
+pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (composed::RENORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, maxnorm, out)
+}
+
+/// A copy of the input in which `src` stands where `as_strided` would look.
+///
+/// Documented defaults: `storage_offset = None`.
+#[doc(alias = "torch.as_strided_scatter")]
+#[doc(alias = "torch.Tensor.as_strided_scatter")]
+pub fn as_strided_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    (composed::AS_STRIDED_SCATTER.get(self_.key_set() | src.key_set())?)(
+        self_,
+        src,
+        size,
+        stride,
+        storage_offset,
+    )
+}
+
+/// The product of several matrices in the cheapest order; the first and last may be vectors.
+#[doc(alias = "torch.linalg.multi_dot")]
+pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
+    (composed::LINALG_MULTI_DOT.get(list_keys(tensors))?)(tensors)
+}
+
+/// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linalg.multi_dot")]
+pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (composed::LINALG_MULTI_DOT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
+}
+
+/// Whether each element is among the others.
+///
+/// Documented defaults: `assume_unique = false`, `invert = false`.
+#[doc(alias = "torch.isin")]
+pub fn isin(elements: &Tensor, test_elements: &Tensor, assume_unique: bool, invert: bool) -> Result<Tensor> {
+    (composed::ISIN.get(elements.key_set() | test_elements.key_set())?)(
+        elements,
+        test_elements,
+        assume_unique,
+        invert,
+    )
+}
+
+/// Whether each element is among the others. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `assume_unique = false`, `invert = false`.
+#[doc(alias = "torch.isin")]
+pub fn isin_out(
+    elements: &Tensor,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (composed::ISIN_OUT.get(elements.key_set() | test_elements.key_set() | out.key_set())?)(
+        elements,
+        test_elements,
+        assume_unique,
+        invert,
+        out,
+    )
+}
+
+/// Whether each element is a number.
+///
+/// Documented defaults: `assume_unique = false`, `invert = false`.
+#[doc(alias = "torch.isin")]
+pub fn isin_number(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    (composed::ISIN_NUMBER.get(elements.key_set())?)(elements, test_element, assume_unique, invert)
+}
+
+/// Whether a number is among the elements.
+///
+/// Documented defaults: `assume_unique = false`, `invert = false`.
+#[doc(alias = "torch.isin")]
+pub fn number_isin(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+) -> Result<Tensor> {
+    (composed::NUMBER_ISIN.get(test_elements.key_set())?)(element, test_elements, assume_unique, invert)
+}
+
+/// `p`-norms of the differences between the rows of two (batches of) matrices.
+///
+/// Documented defaults: `p = 2.0`, `compute_mode = "use_mm_for_euclid_dist_if_necessary"`.
+#[doc(alias = "torch.cdist")]
+pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
+    (composed::CDIST.get(x1.key_set() | x2.key_set())?)(x1, x2, p, compute_mode)
+}
+
+/// `p`-norms of the differences between each two rows of a matrix.
+///
+/// Documented defaults: `p = 2.0`.
+#[doc(alias = "torch.pdist")]
+#[doc(alias = "torch.nn.functional.pdist")]
+pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
+    (composed::PDIST.get(self_.key_set())?)(self_, p)
+}
+
+/// An uninitialised tensor that lies dense in memory with its dimensions in the given order.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.empty_permuted")]
+pub fn empty_permuted(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (composed::EMPTY_PERMUTED.get(device_keys(device))?)(
+        size,
+        physical_layout,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
 /// A copy with memory of its own.
 ///
 /// Documented defaults: `memory_format = None`.
@@ -1150,6 +1469,60 @@ pub fn range_step(
     (creation::RANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
 }
 
+/// `linspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_tensors(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LINSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `linspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_scalar_tensor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LINSPACE_SCALAR_TENSOR.get(end.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `linspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_tensor_scalar(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LINSPACE_TENSOR_SCALAR.get(start.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1164,6 +1537,63 @@ pub fn linspace(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::LINSPACE.get(device_keys(device))?)(start, end, steps, dtype, layout, device, pin_memory)
+}
+
+/// `logspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_tensors(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LOGSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `logspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_scalar_tensor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LOGSPACE_SCALAR_TENSOR.get(end.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `logspace` with zero-dim tensors as ends.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_tensor_scalar(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (creation::LOGSPACE_TENSOR_SCALAR.get(start.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory,
+    )
 }
 
 /// `steps` powers of `base`, evenly spaced exponents.
@@ -1910,6 +2340,12 @@ pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
     (indexing::NONZERO_TUPLE.get(self_.key_set())?)(self_)
 }
 
+/// The positions of the elements that are not zero, one tensor per dimension.
+#[doc(alias = "torch.where")]
+pub fn where_nonzero(condition: &Tensor) -> Result<Vec<Tensor>> {
+    (indexing::WHERE_NONZERO.get(condition.key_set())?)(condition)
+}
+
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
 ///
 /// Documented defaults: `fill_value = -1`.
@@ -2599,6 +3035,14 @@ pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 #[doc(alias = "torch.rsub")]
 pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
+}
+
+/// Subtracts the input, scaled by `alpha`, from a number.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch.rsub")]
+pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    (pointwise::RSUB_SCALAR.get(self_.key_set())?)(self_, other, alpha)
 }
 
 /// Multiplies the input by `other`.
@@ -3315,6 +3759,14 @@ pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
     (pointwise::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.xlogy")]
+#[doc(alias = "torch.special.xlogy")]
+pub fn xlogy_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (pointwise::XLOGY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
 /// Greatest common divisor.
@@ -4104,6 +4556,20 @@ pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     (reduction::MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
+/// Largest of two elements: the same as `maximum`.
+#[doc(alias = "torch.max")]
+#[doc(alias = "torch.Tensor.max")]
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MAX_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.max")]
+pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
 /// Largest elements over a dimension, and where they are.
 ///
 /// Documented defaults: `keepdim = false`.
@@ -4129,20 +4595,6 @@ pub fn max_dim_out(
     (reduction::MAX_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
-}
-
-/// Largest of two elements: the same as `maximum`.
-#[doc(alias = "torch.max")]
-#[doc(alias = "torch.Tensor.max")]
-pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (reduction::MAX_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.max")]
-pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
 /// Largest elements over dimensions; the gradient is shared among equal ones.
@@ -4195,6 +4647,20 @@ pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     (reduction::MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
+/// Smallest of two elements: the same as `minimum`.
+#[doc(alias = "torch.min")]
+#[doc(alias = "torch.Tensor.min")]
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    (reduction::MIN_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
+}
+
+/// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.min")]
+pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
+}
+
 /// Smallest elements over a dimension, and where they are.
 ///
 /// Documented defaults: `keepdim = false`.
@@ -4220,20 +4686,6 @@ pub fn min_dim_out(
     (reduction::MIN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
-}
-
-/// Smallest of two elements: the same as `minimum`.
-#[doc(alias = "torch.min")]
-#[doc(alias = "torch.Tensor.min")]
-pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    (reduction::MIN_OTHER.get(self_.key_set() | other.key_set())?)(self_, other)
-}
-
-/// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
-#[doc(alias = "torch.min")]
-pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones.
@@ -5336,6 +5788,49 @@ pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut 
 #[doc(alias = "torch.Tensor.bincount")]
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     (sorting::BINCOUNT.get(self_.key_set() | opt_keys(weights))?)(self_, weights, minlength)
+}
+
+/// The different values in ascending order, for each element the position of its value, and how often each occurs.
+///
+/// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+///
+/// Documented defaults: `sorted = true`, `return_inverse = false`, `return_counts = false`.
+#[doc(alias = "torch.unique")]
+#[doc(alias = "torch.Tensor.unique")]
+pub fn unique(
+    self_: &Tensor,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (sorting::UNIQUE.get(self_.key_set())?)(self_, sorted, return_inverse, return_counts)
+}
+
+/// As `unique` for the slices along a dimension, in lexicographic order.
+///
+/// Documented defaults: `sorted = true`, `return_inverse = false`, `return_counts = false`.
+pub fn unique_dim(
+    self_: &Tensor,
+    dim: i64,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (sorting::UNIQUE_DIM.get(self_.key_set())?)(self_, dim, sorted, return_inverse, return_counts)
+}
+
+/// Values, or slices along a dimension, without consecutive repetitions.
+///
+/// Documented defaults: `return_inverse = false`, `return_counts = false`, `dim = None`.
+#[doc(alias = "torch.unique_consecutive")]
+#[doc(alias = "torch.Tensor.unique_consecutive")]
+pub fn unique_consecutive(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (sorting::UNIQUE_CONSECUTIVE.get(self_.key_set())?)(self_, return_inverse, return_counts, dim)
 }
 
 /// Error function.
@@ -7012,6 +7507,350 @@ pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     (unary::SINC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
+/// A copy of what `alias` is a view of.
+#[doc(alias = "torch.alias_copy")]
+pub fn alias_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::ALIAS_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `alias` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.alias_copy")]
+pub fn alias_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::ALIAS_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `as_strided` is a view of.
+///
+/// Documented defaults: `storage_offset = None`.
+#[doc(alias = "torch.as_strided_copy")]
+pub fn as_strided_copy(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    (view_copies::AS_STRIDED_COPY.get(self_.key_set())?)(self_, size, stride, storage_offset)
+}
+
+/// A copy of what `as_strided` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `storage_offset = None`.
+#[doc(alias = "torch.as_strided_copy")]
+pub fn as_strided_copy_out(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::AS_STRIDED_COPY_OUT.get(self_.key_set() | out.key_set())?)(
+        self_,
+        size,
+        stride,
+        storage_offset,
+        out,
+    )
+}
+
+/// A copy of what `detach` is a view of.
+#[doc(alias = "torch.detach_copy")]
+pub fn detach_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::DETACH_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `detach` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.detach_copy")]
+pub fn detach_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::DETACH_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `diagonal` is a view of.
+///
+/// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
+#[doc(alias = "torch.diagonal_copy")]
+pub fn diagonal_copy(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    (view_copies::DIAGONAL_COPY.get(self_.key_set())?)(self_, offset, dim1, dim2)
+}
+
+/// A copy of what `diagonal` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
+#[doc(alias = "torch.diagonal_copy")]
+pub fn diagonal_copy_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::DIAGONAL_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, offset, dim1, dim2, out)
+}
+
+/// A copy of what `expand` is a view of.
+///
+/// Documented defaults: `implicit = false`.
+#[doc(alias = "torch.expand_copy")]
+pub fn expand_copy(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
+    (view_copies::EXPAND_COPY.get(self_.key_set())?)(self_, size, implicit)
+}
+
+/// A copy of what `expand` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `implicit = false`.
+#[doc(alias = "torch.expand_copy")]
+pub fn expand_copy_out(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::EXPAND_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, size, implicit, out)
+}
+
+/// A copy of what `permute` is a view of.
+#[doc(alias = "torch.permute_copy")]
+pub fn permute_copy(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    (view_copies::PERMUTE_COPY.get(self_.key_set())?)(self_, dims)
+}
+
+/// A copy of what `permute` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.permute_copy")]
+pub fn permute_copy_out(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::PERMUTE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dims, out)
+}
+
+/// A copy of what `select` is a view of.
+#[doc(alias = "torch.select_copy")]
+pub fn select_copy(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    (view_copies::SELECT_COPY.get(self_.key_set())?)(self_, dim, index)
+}
+
+/// A copy of what `select` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.select_copy")]
+pub fn select_copy_out(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::SELECT_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, index, out)
+}
+
+/// A copy of what `slice` is a view of.
+///
+/// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
+#[doc(alias = "torch.slice_copy")]
+pub fn slice_copy(
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    (view_copies::SLICE_COPY.get(self_.key_set())?)(self_, dim, start, end, step)
+}
+
+/// A copy of what `slice` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
+#[doc(alias = "torch.slice_copy")]
+pub fn slice_copy_out(
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::SLICE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, start, end, step, out)
+}
+
+/// A copy of what `squeeze` is a view of.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::SQUEEZE_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `squeeze` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::SQUEEZE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `squeeze_dim` is a view of.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_dim_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    (view_copies::SQUEEZE_DIM_COPY.get(self_.key_set())?)(self_, dim)
+}
+
+/// A copy of what `squeeze_dim` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_dim_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::SQUEEZE_DIM_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// A copy of what `squeeze_dims` is a view of.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_dims_copy(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    (view_copies::SQUEEZE_DIMS_COPY.get(self_.key_set())?)(self_, dim)
+}
+
+/// A copy of what `squeeze_dims` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.squeeze_copy")]
+pub fn squeeze_dims_copy_out(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::SQUEEZE_DIMS_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// A copy of what `t` is a view of.
+#[doc(alias = "torch.t_copy")]
+pub fn t_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::T_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `t` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.t_copy")]
+pub fn t_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::T_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `transpose` is a view of.
+#[doc(alias = "torch.transpose_copy")]
+pub fn transpose_copy(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    (view_copies::TRANSPOSE_COPY.get(self_.key_set())?)(self_, dim0, dim1)
+}
+
+/// A copy of what `transpose` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.transpose_copy")]
+pub fn transpose_copy_out(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::TRANSPOSE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim0, dim1, out)
+}
+
+/// A copy of what `unfold` is a view of.
+#[doc(alias = "torch.unfold_copy")]
+pub fn unfold_copy(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    (view_copies::UNFOLD_COPY.get(self_.key_set())?)(self_, dimension, size, step)
+}
+
+/// A copy of what `unfold` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.unfold_copy")]
+pub fn unfold_copy_out(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::UNFOLD_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dimension, size, step, out)
+}
+
+/// A copy of what `unsqueeze` is a view of.
+#[doc(alias = "torch.unsqueeze_copy")]
+pub fn unsqueeze_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    (view_copies::UNSQUEEZE_COPY.get(self_.key_set())?)(self_, dim)
+}
+
+/// A copy of what `unsqueeze` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.unsqueeze_copy")]
+pub fn unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::UNSQUEEZE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
+}
+
+/// A copy of what `view` is a view of.
+#[doc(alias = "torch.view_copy")]
+pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    (view_copies::VIEW_COPY.get(self_.key_set())?)(self_, size)
+}
+
+/// A copy of what `view` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.view_copy")]
+pub fn view_copy_out(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::VIEW_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, size, out)
+}
+
+/// A copy of what `view_dtype` is a view of.
+#[doc(alias = "torch.view_copy")]
+pub fn view_dtype_copy(self_: &Tensor, dtype: DType) -> Result<Tensor> {
+    (view_copies::VIEW_DTYPE_COPY.get(self_.key_set())?)(self_, dtype)
+}
+
+/// A copy of what `view_dtype` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.view_copy")]
+pub fn view_dtype_copy_out(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::VIEW_DTYPE_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
+}
+
+/// A copy of what `view_as_real` is a view of.
+#[doc(alias = "torch.view_as_real_copy")]
+pub fn view_as_real_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::VIEW_AS_REAL_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `view_as_real` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.view_as_real_copy")]
+pub fn view_as_real_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::VIEW_AS_REAL_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// A copy of what `view_as_complex` is a view of.
+#[doc(alias = "torch.view_as_complex_copy")]
+pub fn view_as_complex_copy(self_: &Tensor) -> Result<Tensor> {
+    (view_copies::VIEW_AS_COMPLEX_COPY.get(self_.key_set())?)(self_)
+}
+
+/// A copy of what `view_as_complex` is a view of. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.view_as_complex_copy")]
+pub fn view_as_complex_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (view_copies::VIEW_AS_COMPLEX_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
+}
+
+/// Copies of what `unbind` makes views of.
+///
+/// Documented defaults: `dim = 0`.
+#[doc(alias = "torch.unbind_copy")]
+pub fn unbind_copy(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::UNBIND_COPY.get(self_.key_set())?)(self_, dim)
+}
+
+/// Copies of what `split` makes views of.
+///
+/// Documented defaults: `dim = 0`.
+#[doc(alias = "torch.split_copy")]
+pub fn split_copy(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::SPLIT_COPY.get(self_.key_set())?)(self_, split_size, dim)
+}
+
+/// Copies of what `split_with_sizes` makes views of.
+///
+/// Documented defaults: `dim = 0`.
+#[doc(alias = "torch.split_with_sizes_copy")]
+pub fn split_with_sizes_copy(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::SPLIT_WITH_SIZES_COPY.get(self_.key_set())?)(self_, split_sizes, dim)
+}
+
+/// As `chunk`, with parts of their own that may be written without regard to the others.
+///
+/// Documented defaults: `dim = 0`.
+#[doc(alias = "torch.unsafe_chunk")]
+#[doc(alias = "torch.Tensor.unsafe_chunk")]
+pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::UNSAFE_CHUNK.get(self_.key_set())?)(self_, chunks, dim)
+}
+
+/// As `split`, with parts of their own that may be written without regard to the others.
+///
+/// Documented defaults: `dim = 0`.
+#[doc(alias = "torch.unsafe_split")]
+#[doc(alias = "torch.Tensor.unsafe_split")]
+pub fn unsafe_split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::UNSAFE_SPLIT.get(self_.key_set())?)(self_, split_size, dim)
+}
+
+/// As `split_with_sizes`, with parts of their own that may be written without regard to the others.
+///
+/// Documented defaults: `dim = 0`.
+#[doc(alias = "torch.unsafe_split_with_sizes")]
+#[doc(alias = "torch.Tensor.unsafe_split_with_sizes")]
+pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    (view_copies::UNSAFE_SPLIT_WITH_SIZES.get(self_.key_set())?)(self_, split_sizes, dim)
+}
+
 /// The same elements in another shape, without a copy.
 #[doc(alias = "torch.Tensor.view")]
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
@@ -7224,4 +8063,295 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.split")]
 pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     (views::SPLIT_SIZES.get(self_.key_set())?)(self_, split_size, dim)
+}
+
+/// Hann's window.
+///
+/// Documented defaults: `periodic = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.hann_window")]
+pub fn hann_window(
+    window_length: i64,
+    periodic: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::HANN_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Hamming's window.
+///
+/// Documented defaults: `periodic = true`, `alpha = 0.54`, `beta = 0.46`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.hamming_window")]
+pub fn hamming_window(
+    window_length: i64,
+    periodic: bool,
+    alpha: f64,
+    beta: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::HAMMING_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        alpha,
+        beta,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Blackman's window.
+///
+/// Documented defaults: `periodic = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.blackman_window")]
+pub fn blackman_window(
+    window_length: i64,
+    periodic: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::BLACKMAN_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Bartlett's window, a triangle.
+///
+/// Documented defaults: `periodic = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.bartlett_window")]
+pub fn bartlett_window(
+    window_length: i64,
+    periodic: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::BARTLETT_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// Kaiser's window.
+///
+/// Documented defaults: `periodic = true`, `beta = 12.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.kaiser_window")]
+pub fn kaiser_window(
+    window_length: i64,
+    periodic: bool,
+    beta: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::KAISER_WINDOW.get(device_keys(device))?)(
+        window_length,
+        periodic,
+        beta,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+    )
+}
+
+/// The window `bartlett` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.bartlett")]
+pub fn signal_bartlett(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_BARTLETT.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `blackman` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.blackman")]
+pub fn signal_blackman(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_BLACKMAN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `cosine` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.cosine")]
+pub fn signal_cosine(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_COSINE.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `exponential` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `center = None`, `tau = 1.0`, `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.exponential")]
+pub fn signal_exponential(
+    m: i64,
+    center: Option<f64>,
+    tau: f64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_EXPONENTIAL.get(device_keys(device))?)(
+        m, center, tau, sym, dtype, layout, device, pin_memory,
+    )
+}
+
+/// The window `gaussian` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `std = 1.0`, `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.gaussian")]
+pub fn signal_gaussian(
+    m: i64,
+    std: f64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_GAUSSIAN.get(device_keys(device))?)(m, std, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `general_cosine` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.general_cosine")]
+pub fn signal_general_cosine(
+    m: i64,
+    a: &[f64],
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_GENERAL_COSINE.get(device_keys(device))?)(m, a, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `general_hamming` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `alpha = 0.54`, `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.general_hamming")]
+pub fn signal_general_hamming(
+    m: i64,
+    alpha: f64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_GENERAL_HAMMING.get(device_keys(device))?)(
+        m, alpha, sym, dtype, layout, device, pin_memory,
+    )
+}
+
+/// The window `hamming` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.hamming")]
+pub fn signal_hamming(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_HAMMING.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `hann` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.hann")]
+pub fn signal_hann(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_HANN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `kaiser` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `beta = 12.0`, `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.kaiser")]
+pub fn signal_kaiser(
+    m: i64,
+    beta: f64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_KAISER.get(device_keys(device))?)(m, beta, sym, dtype, layout, device, pin_memory)
+}
+
+/// The window `nuttall` of `M` points, symmetric or periodic.
+///
+/// Documented defaults: `sym = true`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.signal.windows.nuttall")]
+pub fn signal_nuttall(
+    m: i64,
+    sym: bool,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    (windows::SIGNAL_NUTTALL.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }

@@ -213,6 +213,408 @@ impl AllcloseOptions {
     }
 }
 
+/// Keyword arguments of `torch.diff`.
+#[derive(Clone, Debug)]
+pub struct DiffOptions {
+    pub(super) n: i64,
+    pub(super) dim: i64,
+    pub(super) prepend: Option<Tensor>,
+    pub(super) append: Option<Tensor>,
+}
+impl Default for DiffOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DiffOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DiffOptions { n: 1, dim: -1, prepend: None, append: None }
+    }
+    /// Sets `n` (default `1`).
+    pub fn n(mut self, n: i64) -> Self {
+        self.n = n;
+        self
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+    /// Sets `prepend` (default `None`).
+    pub fn prepend(mut self, prepend: &Tensor) -> Self {
+        self.prepend = Some(prepend.clone());
+        self
+    }
+    /// Sets `append` (default `None`).
+    pub fn append(mut self, append: &Tensor) -> Self {
+        self.append = Some(append.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.dist`.
+#[derive(Clone, Debug)]
+pub struct DistOptions {
+    pub(super) p: Scalar,
+}
+impl Default for DistOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl DistOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        DistOptions { p: Scalar::Int(2) }
+    }
+    /// Sets `p` (default `2`).
+    pub fn p(mut self, p: impl Into<Scalar>) -> Self {
+        self.p = p.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.combinations`.
+#[derive(Clone, Debug)]
+pub struct CombinationsOptions {
+    pub(super) r: i64,
+    pub(super) with_replacement: bool,
+}
+impl Default for CombinationsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CombinationsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CombinationsOptions { r: 2, with_replacement: false }
+    }
+    /// Sets `r` (default `2`).
+    pub fn r(mut self, r: i64) -> Self {
+        self.r = r;
+        self
+    }
+    /// Sets `with_replacement` (default `false`).
+    pub fn with_replacement(mut self, with_replacement: bool) -> Self {
+        self.with_replacement = with_replacement;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cov`.
+#[derive(Clone, Debug)]
+pub struct CovOptions {
+    pub(super) correction: i64,
+    pub(super) fweights: Option<Tensor>,
+    pub(super) aweights: Option<Tensor>,
+}
+impl Default for CovOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CovOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CovOptions { correction: 1, fweights: None, aweights: None }
+    }
+    /// Sets `correction` (default `1`).
+    pub fn correction(mut self, correction: i64) -> Self {
+        self.correction = correction;
+        self
+    }
+    /// Sets `fweights` (default `None`).
+    pub fn fweights(mut self, fweights: &Tensor) -> Self {
+        self.fweights = Some(fweights.clone());
+        self
+    }
+    /// Sets `aweights` (default `None`).
+    pub fn aweights(mut self, aweights: &Tensor) -> Self {
+        self.aweights = Some(aweights.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.vander`.
+#[derive(Clone, Debug)]
+pub struct VanderOptions {
+    pub(super) n: Option<i64>,
+    pub(super) increasing: bool,
+}
+impl Default for VanderOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl VanderOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        VanderOptions { n: None, increasing: false }
+    }
+    /// Sets `N` (default `None`).
+    pub fn n(mut self, n: i64) -> Self {
+        self.n = Some(n);
+        self
+    }
+    /// Sets `increasing` (default `false`).
+    pub fn increasing(mut self, increasing: bool) -> Self {
+        self.increasing = increasing;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.linalg.vander`.
+#[derive(Clone, Debug)]
+pub struct LinalgVanderOptions {
+    pub(super) n: Option<i64>,
+}
+impl Default for LinalgVanderOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgVanderOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgVanderOptions { n: None }
+    }
+    /// Sets `N` (default `None`).
+    pub fn n(mut self, n: i64) -> Self {
+        self.n = Some(n);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.linalg.vecdot`.
+#[derive(Clone, Debug)]
+pub struct LinalgVecdotOptions {
+    pub(super) dim: i64,
+}
+impl Default for LinalgVecdotOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgVecdotOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgVecdotOptions { dim: -1 }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.linalg.diagonal`.
+#[derive(Clone, Debug)]
+pub struct LinalgDiagonalOptions {
+    pub(super) offset: i64,
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+}
+impl Default for LinalgDiagonalOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgDiagonalOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgDiagonalOptions { offset: 0, dim1: -2, dim2: -1 }
+    }
+    /// Sets `offset` (default `0`).
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+    /// Sets `dim1` (default `-2`).
+    pub fn dim1(mut self, dim1: i64) -> Self {
+        self.dim1 = dim1;
+        self
+    }
+    /// Sets `dim2` (default `-1`).
+    pub fn dim2(mut self, dim2: i64) -> Self {
+        self.dim2 = dim2;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.linalg.cross`.
+#[derive(Clone, Debug)]
+pub struct LinalgCrossOptions {
+    pub(super) dim: i64,
+}
+impl Default for LinalgCrossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinalgCrossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinalgCrossOptions { dim: -1 }
+    }
+    /// Sets `dim` (default `-1`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cross`.
+#[derive(Clone, Debug)]
+pub struct CrossOptions {
+    pub(super) dim: Option<i64>,
+}
+impl Default for CrossOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CrossOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CrossOptions { dim: None }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.as_strided_scatter`.
+#[derive(Clone, Debug)]
+pub struct AsStridedScatterOptions {
+    pub(super) storage_offset: Option<i64>,
+}
+impl Default for AsStridedScatterOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AsStridedScatterOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AsStridedScatterOptions { storage_offset: None }
+    }
+    /// Sets `storage_offset` (default `None`).
+    pub fn storage_offset(mut self, storage_offset: i64) -> Self {
+        self.storage_offset = Some(storage_offset);
+        self
+    }
+}
+
+/// Keyword arguments of `torch.isin`.
+#[derive(Clone, Debug)]
+pub struct IsinOptions {
+    pub(super) assume_unique: bool,
+    pub(super) invert: bool,
+}
+impl Default for IsinOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IsinOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IsinOptions { assume_unique: false, invert: false }
+    }
+    /// Sets `assume_unique` (default `false`).
+    pub fn assume_unique(mut self, assume_unique: bool) -> Self {
+        self.assume_unique = assume_unique;
+        self
+    }
+    /// Sets `invert` (default `false`).
+    pub fn invert(mut self, invert: bool) -> Self {
+        self.invert = invert;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.isin`.
+#[derive(Clone, Debug)]
+pub struct IsinNumberOptions {
+    pub(super) assume_unique: bool,
+    pub(super) invert: bool,
+}
+impl Default for IsinNumberOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl IsinNumberOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        IsinNumberOptions { assume_unique: false, invert: false }
+    }
+    /// Sets `assume_unique` (default `false`).
+    pub fn assume_unique(mut self, assume_unique: bool) -> Self {
+        self.assume_unique = assume_unique;
+        self
+    }
+    /// Sets `invert` (default `false`).
+    pub fn invert(mut self, invert: bool) -> Self {
+        self.invert = invert;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.cdist`.
+#[derive(Clone, Debug)]
+pub struct CdistOptions {
+    pub(super) p: f64,
+    pub(super) compute_mode: Option<String>,
+}
+impl Default for CdistOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl CdistOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        CdistOptions { p: 2.0, compute_mode: Some("use_mm_for_euclid_dist_if_necessary".to_string()) }
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+    /// Sets `compute_mode` (default `"use_mm_for_euclid_dist_if_necessary"`).
+    pub fn compute_mode(mut self, compute_mode: &str) -> Self {
+        self.compute_mode = Some(compute_mode.to_string());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.pdist`.
+#[derive(Clone, Debug)]
+pub struct PdistOptions {
+    pub(super) p: f64,
+}
+impl Default for PdistOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl PdistOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        PdistOptions { p: 2.0 }
+    }
+    /// Sets `p` (default `2.0`).
+    pub fn p(mut self, p: f64) -> Self {
+        self.p = p;
+        self
+    }
+}
+
 /// Keyword arguments of `Tensor.copy_`.
 #[derive(Clone, Debug)]
 pub struct CopyInplaceOptions {
@@ -1056,6 +1458,28 @@ impl RsubOptions {
     /// The documented defaults.
     pub fn new() -> Self {
         RsubOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.rsub`.
+#[derive(Clone, Debug)]
+pub struct RsubScalarOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for RsubScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RsubScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RsubScalarOptions { alpha: Scalar::Int(1) }
     }
     /// Sets `alpha` (default `1`).
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
@@ -3179,6 +3603,74 @@ impl BincountOptions {
     }
 }
 
+/// Keyword arguments of `torch.unique`.
+#[derive(Clone, Debug)]
+pub struct UniqueOptions {
+    pub(super) sorted: bool,
+    pub(super) return_inverse: bool,
+    pub(super) return_counts: bool,
+}
+impl Default for UniqueOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UniqueOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UniqueOptions { sorted: true, return_inverse: false, return_counts: false }
+    }
+    /// Sets `sorted` (default `true`).
+    pub fn sorted(mut self, sorted: bool) -> Self {
+        self.sorted = sorted;
+        self
+    }
+    /// Sets `return_inverse` (default `false`).
+    pub fn return_inverse(mut self, return_inverse: bool) -> Self {
+        self.return_inverse = return_inverse;
+        self
+    }
+    /// Sets `return_counts` (default `false`).
+    pub fn return_counts(mut self, return_counts: bool) -> Self {
+        self.return_counts = return_counts;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.unique_consecutive`.
+#[derive(Clone, Debug)]
+pub struct UniqueConsecutiveOptions {
+    pub(super) return_inverse: bool,
+    pub(super) return_counts: bool,
+    pub(super) dim: Option<i64>,
+}
+impl Default for UniqueConsecutiveOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl UniqueConsecutiveOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        UniqueConsecutiveOptions { return_inverse: false, return_counts: false, dim: None }
+    }
+    /// Sets `return_inverse` (default `false`).
+    pub fn return_inverse(mut self, return_inverse: bool) -> Self {
+        self.return_inverse = return_inverse;
+        self
+    }
+    /// Sets `return_counts` (default `false`).
+    pub fn return_counts(mut self, return_counts: bool) -> Self {
+        self.return_counts = return_counts;
+        self
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+}
+
 /// Keyword arguments of `torch.logit`.
 #[derive(Clone, Debug)]
 pub struct LogitOptions {
@@ -3448,5 +3940,188 @@ impl SplitSizesOptions {
     pub fn dim(mut self, dim: i64) -> Self {
         self.dim = dim;
         self
+    }
+}
+
+/// Keyword arguments of `torch.hann_window`.
+#[derive(Clone, Debug)]
+pub struct HannWindowOptions {
+    pub(super) periodic: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for HannWindowOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HannWindowOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HannWindowOptions { periodic: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `periodic` (default `true`).
+    pub fn periodic(mut self, periodic: bool) -> Self {
+        self.periodic = periodic;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for HannWindowOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.hamming_window`.
+#[derive(Clone, Debug)]
+pub struct HammingWindowOptions {
+    pub(super) periodic: bool,
+    pub(super) alpha: f64,
+    pub(super) beta: f64,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for HammingWindowOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HammingWindowOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HammingWindowOptions { periodic: true, alpha: 0.54, beta: 0.46, tensor: TensorOptions::default() }
+    }
+    /// Sets `periodic` (default `true`).
+    pub fn periodic(mut self, periodic: bool) -> Self {
+        self.periodic = periodic;
+        self
+    }
+    /// Sets `alpha` (default `0.54`).
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
+    }
+    /// Sets `beta` (default `0.46`).
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for HammingWindowOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.blackman_window`.
+#[derive(Clone, Debug)]
+pub struct BlackmanWindowOptions {
+    pub(super) periodic: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for BlackmanWindowOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BlackmanWindowOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BlackmanWindowOptions { periodic: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `periodic` (default `true`).
+    pub fn periodic(mut self, periodic: bool) -> Self {
+        self.periodic = periodic;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for BlackmanWindowOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.bartlett_window`.
+#[derive(Clone, Debug)]
+pub struct BartlettWindowOptions {
+    pub(super) periodic: bool,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for BartlettWindowOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BartlettWindowOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BartlettWindowOptions { periodic: true, tensor: TensorOptions::default() }
+    }
+    /// Sets `periodic` (default `true`).
+    pub fn periodic(mut self, periodic: bool) -> Self {
+        self.periodic = periodic;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for BartlettWindowOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch.kaiser_window`.
+#[derive(Clone, Debug)]
+pub struct KaiserWindowOptions {
+    pub(super) periodic: bool,
+    pub(super) beta: f64,
+    pub(super) tensor: TensorOptions,
+}
+impl Default for KaiserWindowOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl KaiserWindowOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        KaiserWindowOptions { periodic: true, beta: 12.0, tensor: TensorOptions::default() }
+    }
+    /// Sets `periodic` (default `true`).
+    pub fn periodic(mut self, periodic: bool) -> Self {
+        self.periodic = periodic;
+        self
+    }
+    /// Sets `beta` (default `12.0`).
+    pub fn beta(mut self, beta: f64) -> Self {
+        self.beta = beta;
+        self
+    }
+    /// Dtype, device and the like of the result.
+    pub fn options(mut self, options: impl Into<TensorOptions>) -> Self {
+        self.tensor = options.into();
+        self
+    }
+}
+impl<T: Into<TensorOptions>> From<T> for KaiserWindowOptions {
+    fn from(o: T) -> Self {
+        Self::new().options(o)
     }
 }

@@ -9,7 +9,7 @@ use crate::ops::pointwise as f;
 
 static ADD_SPEC: PointwiseSpec = PointwiseSpec {
     name: "add",
-    label: "add_cpu",
+    label: "add_stub",
     kernel: &flambeau_cpu::pointwise::ADD,
     promote: Promote::Default,
 };
@@ -127,7 +127,7 @@ fn add_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tens
 
 static SUB_SPEC: PointwiseSpec = PointwiseSpec {
     name: "sub",
-    label: "sub_cpu",
+    label: "add_stub",
     kernel: &flambeau_cpu::pointwise::SUB,
     promote: Promote::Default,
 };
@@ -245,7 +245,7 @@ fn sub_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tens
 
 static RSUB_SPEC: PointwiseSpec = PointwiseSpec {
     name: "rsub",
-    label: "rsub_cpu",
+    label: "add_stub",
     kernel: &flambeau_cpu::pointwise::RSUB,
     promote: Promote::Default,
 };
@@ -264,7 +264,7 @@ static RSUB_INFO: OpInfo = OpInfo {
     schema: Schema {
         args: &[
             a("self", Ty::Tensor, D::Required),
-            nu(a("other", Ty::Tensor, D::Required)),
+            a("other", Ty::Tensor, D::Required),
             kw("alpha", Ty::Scalar, D::Int(1)),
         ],
         returns: &[("", Ty::Tensor)],
@@ -280,6 +280,36 @@ fn rsub_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn rsub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     call_fallback(&RSUB_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`RSUB_SCALAR`].
+pub type RsubScalarFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
+/// `rsub.Scalar`: Subtracts the input, scaled by `alpha`, from a number.
+pub static RSUB_SCALAR: Op<RsubScalarFn> =
+    Op::composite(&RSUB_SCALAR_INFO, f::rsub_scalar, rsub_scalar_adaptor);
+static RSUB_SCALAR_INFO: OpInfo = OpInfo {
+    name: "rsub.Scalar",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Scalar, D::Required),
+            a("alpha", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.rsub"],
+    composite: true,
+    boxed: rsub_scalar_boxed,
+    doc: "Subtracts the input, scaled by `alpha`, from a number.",
+    grad: Differentiability::Composite,
+};
+fn rsub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rsub_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn rsub_scalar_adaptor(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    call_fallback(&RSUB_SCALAR_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
         .and_then(Results::from_values)
 }
 
@@ -3619,6 +3649,46 @@ fn xlogy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn xlogy_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
     call_fallback(&XLOGY__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+}
+
+fn xlogy_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&XLOGY_SPEC, &[self_, other], &[], out)
+}
+/// Type of [`XLOGY_OUT`].
+pub type XlogyOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `xlogy.out`: `x log(y)`, 0 where x is 0 unless y is NaN.
+pub static XLOGY_OUT: Op<XlogyOutFn> = Op::new(
+    &XLOGY_OUT_INFO,
+    &[(Key::Cpu, xlogy_out_kernel), (Key::Meta, xlogy_out_kernel)],
+    xlogy_out_adaptor,
+);
+static XLOGY_OUT_INFO: OpInfo = OpInfo {
+    name: "xlogy.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            nu(a("self", Ty::Tensor, D::Required)),
+            nu(a("other", Ty::Tensor, D::Required)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.xlogy", "torch.special.xlogy"],
+    composite: false,
+    boxed: xlogy_out_boxed,
+    doc: "`x log(y)`, 0 where x is 0 unless y is NaN.",
+    grad: Differentiability::Formula,
+};
+fn xlogy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::xlogy_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn xlogy_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v =
+        call_fallback(&XLOGY_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 static GCD_SPEC: PointwiseSpec = PointwiseSpec {

@@ -1377,6 +1377,72 @@ fn max_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Type of [`MAX_OTHER`].
+pub type MaxOtherFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `max.other`: Largest of two elements: the same as `maximum`.
+pub static MAX_OTHER: Op<MaxOtherFn> = Op::composite(&MAX_OTHER_INFO, f::max_other, max_other_adaptor);
+static MAX_OTHER_INFO: OpInfo = OpInfo {
+    name: "max.other",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.max", "torch.Tensor.max"],
+    composite: true,
+    boxed: max_other_boxed,
+    doc: "Largest of two elements: the same as `maximum`.",
+    grad: Differentiability::Composite,
+};
+fn max_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&MAX_OTHER_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn max_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("max", &[self_, other], &[&*out])?;
+    let r = f::max_other(self_, other)?;
+    out::copy_to_out("max_other", out, &r)
+}
+/// Type of [`MAX_OTHER_OUT`].
+pub type MaxOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `max.other_out`: Largest of two elements: the same as `maximum`.
+pub static MAX_OTHER_OUT: Op<MaxOtherOutFn> =
+    Op::composite(&MAX_OTHER_OUT_INFO, max_other_out_cpu, max_other_out_adaptor);
+static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
+    name: "max.other_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.max"],
+    composite: true,
+    boxed: max_other_out_boxed,
+    doc: "Largest of two elements: the same as `maximum`.",
+    grad: Differentiability::Composite,
+};
+fn max_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::max_other_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn max_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &MAX_OTHER_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 fn max_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let (m0, m1) = f::max_dim_meta(self_, dim, keepdim)?;
     let o0 = m0.alloc()?;
@@ -1499,72 +1565,6 @@ fn max_dim_out_adaptor(
     )?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
-    Ok(())
-}
-
-/// Type of [`MAX_OTHER`].
-pub type MaxOtherFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
-/// `max.other`: Largest of two elements: the same as `maximum`.
-pub static MAX_OTHER: Op<MaxOtherFn> = Op::composite(&MAX_OTHER_INFO, f::max_other, max_other_adaptor);
-static MAX_OTHER_INFO: OpInfo = OpInfo {
-    name: "max.other",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.max", "torch.Tensor.max"],
-    composite: true,
-    boxed: max_other_boxed,
-    doc: "Largest of two elements: the same as `maximum`.",
-    grad: Differentiability::Composite,
-};
-fn max_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
-}
-fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&MAX_OTHER_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
-}
-
-fn max_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("max", &[self_, other], &[&*out])?;
-    let r = f::max_other(self_, other)?;
-    out::copy_to_out("max_other", out, &r)
-}
-/// Type of [`MAX_OTHER_OUT`].
-pub type MaxOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
-/// `max.other_out`: Largest of two elements: the same as `maximum`.
-pub static MAX_OTHER_OUT: Op<MaxOtherOutFn> =
-    Op::composite(&MAX_OTHER_OUT_INFO, max_other_out_cpu, max_other_out_adaptor);
-static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
-    name: "max.other_out",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
-            mu(kw("out", Ty::Tensor, D::Required)),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.max"],
-    composite: true,
-    boxed: max_other_out_boxed,
-    doc: "Largest of two elements: the same as `maximum`.",
-    grad: Differentiability::Composite,
-};
-fn max_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::max_other_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
-}
-fn max_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &MAX_OTHER_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
-    *out = arg(&v, 0)?;
     Ok(())
 }
 
@@ -1821,6 +1821,72 @@ fn min_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Type of [`MIN_OTHER`].
+pub type MinOtherFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `min.other`: Smallest of two elements: the same as `minimum`.
+pub static MIN_OTHER: Op<MinOtherFn> = Op::composite(&MIN_OTHER_INFO, f::min_other, min_other_adaptor);
+static MIN_OTHER_INFO: OpInfo = OpInfo {
+    name: "min.other",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.min", "torch.Tensor.min"],
+    composite: true,
+    boxed: min_other_boxed,
+    doc: "Smallest of two elements: the same as `minimum`.",
+    grad: Differentiability::Composite,
+};
+fn min_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    call_fallback(&MIN_OTHER_INFO, vec![self_.into_value(), other.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn min_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("min", &[self_, other], &[&*out])?;
+    let r = f::min_other(self_, other)?;
+    out::copy_to_out("min_other", out, &r)
+}
+/// Type of [`MIN_OTHER_OUT`].
+pub type MinOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `min.other_out`: Smallest of two elements: the same as `minimum`.
+pub static MIN_OTHER_OUT: Op<MinOtherOutFn> =
+    Op::composite(&MIN_OTHER_OUT_INFO, min_other_out_cpu, min_other_out_adaptor);
+static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
+    name: "min.other_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.min"],
+    composite: true,
+    boxed: min_other_out_boxed,
+    doc: "Smallest of two elements: the same as `minimum`.",
+    grad: Differentiability::Composite,
+};
+fn min_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::min_other_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn min_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &MIN_OTHER_OUT_INFO,
+        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 fn min_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let (m0, m1) = f::min_dim_meta(self_, dim, keepdim)?;
     let o0 = m0.alloc()?;
@@ -1943,72 +2009,6 @@ fn min_dim_out_adaptor(
     )?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
-    Ok(())
-}
-
-/// Type of [`MIN_OTHER`].
-pub type MinOtherFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
-/// `min.other`: Smallest of two elements: the same as `minimum`.
-pub static MIN_OTHER: Op<MinOtherFn> = Op::composite(&MIN_OTHER_INFO, f::min_other, min_other_adaptor);
-static MIN_OTHER_INFO: OpInfo = OpInfo {
-    name: "min.other",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[a("self", Ty::Tensor, D::Required), a("other", Ty::Tensor, D::Required)],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.min", "torch.Tensor.min"],
-    composite: true,
-    boxed: min_other_boxed,
-    doc: "Smallest of two elements: the same as `minimum`.",
-    grad: Differentiability::Composite,
-};
-fn min_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
-}
-fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&MIN_OTHER_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
-}
-
-fn min_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("min", &[self_, other], &[&*out])?;
-    let r = f::min_other(self_, other)?;
-    out::copy_to_out("min_other", out, &r)
-}
-/// Type of [`MIN_OTHER_OUT`].
-pub type MinOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
-/// `min.other_out`: Smallest of two elements: the same as `minimum`.
-pub static MIN_OTHER_OUT: Op<MinOtherOutFn> =
-    Op::composite(&MIN_OTHER_OUT_INFO, min_other_out_cpu, min_other_out_adaptor);
-static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
-    name: "min.other_out",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("other", Ty::Tensor, D::Required),
-            mu(kw("out", Ty::Tensor, D::Required)),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.min"],
-    composite: true,
-    boxed: min_other_out_boxed,
-    doc: "Smallest of two elements: the same as `minimum`.",
-    grad: Differentiability::Composite,
-};
-fn min_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 2)?;
-    ops::min_other_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
-    Ok(vec![out.into_value()])
-}
-fn min_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &MIN_OTHER_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
-    *out = arg(&v, 0)?;
     Ok(())
 }
 

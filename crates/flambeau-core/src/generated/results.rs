@@ -213,3 +213,45 @@ impl From<(Tensor, Tensor)> for TopkResult {
         TopkResult { values, indices }
     }
 }
+
+/// Result of `_unique2`.
+#[derive(Clone, Debug)]
+pub struct Unique2Result {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `inverse`.
+    pub inverse: Tensor,
+    /// The result `counts`.
+    pub counts: Tensor,
+}
+impl From<Unique2Result> for (Tensor, Tensor, Tensor) {
+    fn from(r: Unique2Result) -> Self {
+        (r.values, r.inverse, r.counts)
+    }
+}
+impl From<(Tensor, Tensor, Tensor)> for Unique2Result {
+    fn from((values, inverse, counts): (Tensor, Tensor, Tensor)) -> Self {
+        Unique2Result { values, inverse, counts }
+    }
+}
+
+/// Result of `unique_consecutive`.
+#[derive(Clone, Debug)]
+pub struct UniqueConsecutiveResult {
+    /// The result `values`.
+    pub values: Tensor,
+    /// The result `inverse`.
+    pub inverse: Tensor,
+    /// The result `counts`.
+    pub counts: Tensor,
+}
+impl From<UniqueConsecutiveResult> for (Tensor, Tensor, Tensor) {
+    fn from(r: UniqueConsecutiveResult) -> Self {
+        (r.values, r.inverse, r.counts)
+    }
+}
+impl From<(Tensor, Tensor, Tensor)> for UniqueConsecutiveResult {
+    fn from((values, inverse, counts): (Tensor, Tensor, Tensor)) -> Self {
+        UniqueConsecutiveResult { values, inverse, counts }
+    }
+}

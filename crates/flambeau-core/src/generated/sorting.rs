@@ -1139,3 +1139,132 @@ fn bincount_adaptor(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) ->
     call_fallback(&BINCOUNT_INFO, vec![self_.into_value(), weights.into_value(), minlength.into_value()])
         .and_then(Results::from_values)
 }
+
+/// Type of [`UNIQUE`].
+pub type UniqueFn = fn(&Tensor, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_unique2`: The different values in ascending order, for each element the position of its value, and how often each occurs.
+pub static UNIQUE: Op<UniqueFn> = Op::new(&UNIQUE_INFO, &[(Key::Cpu, f::unique)], unique_adaptor);
+static UNIQUE_INFO: OpInfo = OpInfo {
+    name: "_unique2",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("sorted", Ty::Bool, D::Bool(true)),
+            a("return_inverse", Ty::Bool, D::Bool(false)),
+            a("return_counts", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("values", Ty::Tensor), ("inverse", Ty::Tensor), ("counts", Ty::Tensor)],
+    },
+    python: &["torch.unique", "torch.Tensor.unique"],
+    composite: false,
+    boxed: unique_boxed,
+    doc: "The different values in ascending order, for each element the position of its value, and how often each occurs.",
+    grad: Differentiability::None,
+};
+fn unique_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::unique(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn unique_adaptor(
+    self_: &Tensor,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &UNIQUE_INFO,
+        vec![
+            self_.into_value(),
+            sorted.into_value(),
+            return_inverse.into_value(),
+            return_counts.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`UNIQUE_DIM`].
+pub type UniqueDimFn = fn(&Tensor, i64, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
+/// `unique_dim`: As `unique` for the slices along a dimension, in lexicographic order.
+pub static UNIQUE_DIM: Op<UniqueDimFn> =
+    Op::new(&UNIQUE_DIM_INFO, &[(Key::Cpu, f::unique_dim)], unique_dim_adaptor);
+static UNIQUE_DIM_INFO: OpInfo = OpInfo {
+    name: "unique_dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("sorted", Ty::Bool, D::Bool(true)),
+            a("return_inverse", Ty::Bool, D::Bool(false)),
+            a("return_counts", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("values", Ty::Tensor), ("inverse", Ty::Tensor), ("counts", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: unique_dim_boxed,
+    doc: "As `unique` for the slices along a dimension, in lexicographic order.",
+    grad: Differentiability::None,
+};
+fn unique_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::unique_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+}
+fn unique_dim_adaptor(
+    self_: &Tensor,
+    dim: i64,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &UNIQUE_DIM_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            sorted.into_value(),
+            return_inverse.into_value(),
+            return_counts.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`UNIQUE_CONSECUTIVE`].
+pub type UniqueConsecutiveFn = fn(&Tensor, bool, bool, Option<i64>) -> Result<(Tensor, Tensor, Tensor)>;
+/// `unique_consecutive`: Values, or slices along a dimension, without consecutive repetitions.
+pub static UNIQUE_CONSECUTIVE: Op<UniqueConsecutiveFn> =
+    Op::new(&UNIQUE_CONSECUTIVE_INFO, &[(Key::Cpu, f::unique_consecutive)], unique_consecutive_adaptor);
+static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
+    name: "unique_consecutive",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("return_inverse", Ty::Bool, D::Bool(false)),
+            a("return_counts", Ty::Bool, D::Bool(false)),
+            a("dim", Ty::OptInt, D::None),
+        ],
+        returns: &[("values", Ty::Tensor), ("inverse", Ty::Tensor), ("counts", Ty::Tensor)],
+    },
+    python: &["torch.unique_consecutive", "torch.Tensor.unique_consecutive"],
+    composite: false,
+    boxed: unique_consecutive_boxed,
+    doc: "Values, or slices along a dimension, without consecutive repetitions.",
+    grad: Differentiability::None,
+};
+fn unique_consecutive_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::unique_consecutive(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+}
+fn unique_consecutive_adaptor(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &UNIQUE_CONSECUTIVE_INFO,
+        vec![self_.into_value(), return_inverse.into_value(), return_counts.into_value(), dim.into_value()],
+    )
+    .and_then(Results::from_values)
+}

@@ -902,6 +902,15 @@ pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
     expect(ops::xlogy(&input, &other))
 }
 
+/// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.special.xlogy")]
+#[track_caller]
+pub fn xlogy_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
+    let input = expect(input.operand());
+    let other = expect(other.operand());
+    expect(ops::xlogy_out(&input, &other, out));
+}
+
 /// Hurwitz zeta function.
 #[doc(alias = "torch.special.zeta")]
 #[track_caller]

@@ -198,6 +198,9 @@ fn python_scalar(args: &[Value]) -> Result<Scalar> {
 fn python_int(args: &[Value]) -> Result<i64> {
     let s = python_scalar(args)?;
     let f = s.to_f64();
+    if s.is_complex() && s.to_complex().im != 0.0 {
+        return Err(Error::runtime("value cannot be converted to type int64_t without overflow"));
+    }
     if (s.is_float() || s.is_complex()) && !(-(2f64.powi(63))..2f64.powi(63)).contains(&f) {
         return Err(Error::runtime("value cannot be converted to type int64_t without overflow"));
     }

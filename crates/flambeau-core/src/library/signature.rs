@@ -223,7 +223,11 @@ impl Signature {
                 all.push(s);
             }
             for &i in &numbers {
-                all.push(variant(&[i]));
+                let mut s = variant(&[i]);
+                if i == 0 && first == Some(false) {
+                    s.out = None;
+                }
+                all.push(s);
             }
             // only selection among values takes nothing but numbers
             if numbers.len() > 1 && base.params.len() > numbers.len() && !numbers.contains(&0) {

@@ -15,28 +15,10 @@ fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
         a.dtype() == b.dtype(),
         DType,
         "expected m1 and m2 to have the same dtype, but got: {} != {}",
-        c_name(a.dtype()),
-        c_name(b.dtype())
+        a.dtype().c_name(),
+        b.dtype().c_name()
     );
     Ok(())
-}
-/// What C++ calls the type in these errors.
-fn c_name(d: DType) -> &'static str {
-    match d {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-        DType::I64 => "long",
-        DType::I32 => "int",
-        DType::I16 => "short",
-        DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
-        DType::Bool => "bool",
-        DType::C64 => "c10::complex<float>",
-        DType::C128 => "c10::complex<double>",
-        other => other.name(),
-    }
 }
 fn two(sizes: &[i64]) -> String {
     sizes.iter().map(i64::to_string).collect::<Vec<_>>().join("x")
@@ -90,12 +72,16 @@ fn no_bool(label: &str, t: &Tensor) -> Result<()> {
 
 /// `mm`
 pub fn mm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
-    ensure!(self_.dim() == 2, Runtime, "self must be a matrix");
-    ensure!(mat2.dim() == 2, Runtime, "mat2 must be a matrix");
+    product_meta("mm", "self", self_, mat2)
+}
+/// The shape rule of a product of matrices, for an operator and its name of the first.
+fn product_meta(name: &str, first: &str, self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
+    ensure!(self_.dim() == 2, Runtime, "{name}: {first} must be a matrix, got {}-D tensor", self_.dim());
+    ensure!(mat2.dim() == 2, Runtime, "{name}: mat2 must be a matrix, got {}-D tensor", mat2.dim());
     ensure!(
         self_.sizes()[1] == mat2.sizes()[0],
         Runtime,
-        "mat1 and mat2 shapes cannot be multiplied ({} and {})",
+        "{name}: mat1 and mat2 shapes cannot be multiplied ({} and {})",
         two(self_.sizes()),
         two(mat2.sizes())
     );
@@ -151,6 +137,14 @@ fn check_scale(dtype: DType, s: Scalar, name: &str) -> Result<()> {
     }
     Ok(())
 }
+/// A factor in the dtype of a product: of integers its whole part.
+fn scale(dtype: DType, s: Scalar) -> Result<Scalar> {
+    if !dtype.is_integral(true) {
+        return Ok(s);
+    }
+    ensure!(!s.is_complex(), Runtime, "value cannot be converted to type int64_t without overflow");
+    Ok(Scalar::Int(s.to_i64()))
+}
 /// `out = beta self + alpha (a b)`, with `self` broadcast; a zero `beta` ignores `self`, NaN included.
 fn scaled_into(
     label: &str,
@@ -162,8 +156,7 @@ fn scaled_into(
     out: &Tensor,
 ) -> Result<()> {
     no_bool(label, a)?;
-    check_scale(a.dtype(), beta, "beta")?;
-    check_scale(a.dtype(), alpha, "alpha")?;
+    let (beta, alpha) = (scale(a.dtype(), beta)?, scale(a.dtype(), alpha)?);
     if out.numel() == 0 {
         return Ok(());
     }
@@ -194,9 +187,7 @@ pub fn addmm_meta(
     _beta: Scalar,
     _alpha: Scalar,
 ) -> Result<OutMeta> {
-    ensure!(mat1.dim() == 2, Runtime, "mat1 must be a matrix, got {}-D tensor", mat1.dim());
-    ensure!(mat2.dim() == 2, Runtime, "mat2 must be a matrix, got {}-D tensor", mat2.dim());
-    let m = mm_meta(mat1, mat2)?;
+    let m = product_meta("addmm", "mat1", mat1, mat2)?;
     broadcasts(self_, &m.sizes)?;
     same_self(self_, mat2)?;
     Ok(m)
@@ -278,7 +269,20 @@ pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
         two(self_.sizes()),
         vec.sizes()[0]
     );
+    same_in_addmv(vec, self_, vec)?;
     ops::squeeze_dim(&ops::mm(self_, &ops::unsqueeze(vec, 1)?)?, 1)
+}
+/// Products with a vector do not promote, and have no kernel for bool.
+fn same_in_addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor) -> Result<()> {
+    ensure!(
+        mat.dtype() == vec.dtype() && self_.dtype() == vec.dtype(),
+        DType,
+        "addmv input tensors must have the same dtype, but got {}, {}, and {}",
+        self_.dtype().scalar_type_name(),
+        mat.dtype().scalar_type_name(),
+        vec.dtype().scalar_type_name()
+    );
+    no_bool("addmv_impl_cpu", mat)
 }
 /// `addmv`
 pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
@@ -298,6 +302,7 @@ pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
         two(mat.sizes()),
         vec.sizes()[0]
     );
+    same_in_addmv(self_, mat, vec)?;
     let bias = ops::expand(self_, &[mat.sizes()[0]], false)?;
     let r = ops::addmm(&ops::unsqueeze(&bias, 1)?, mat, &ops::unsqueeze(vec, 1)?, beta, alpha)?;
     ops::squeeze_dim(&r, 1)
@@ -392,6 +397,9 @@ pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 || other.dim() == 0 {
         return ops::mul(self_, other);
+    }
+    if self_.dim() == 1 && other.dim() == 1 && self_.sizes() == other.sizes() {
+        return ops::dot(self_, other);
     }
     ensure!(
         self_.sizes().last() == other.sizes().last(),
@@ -570,11 +578,20 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
         self_.sizes()[d - 1]
     );
     if n < 0 {
+        ensure!(
+            self_.dtype().is_floating() || self_.is_complex(),
+            Unsupported,
+            "linalg.inv: Expected a floating point or complex tensor as input. Got {}",
+            self_.dtype().scalar_type_name()
+        );
         bail!(Missing, "matrix_power with a negative exponent (needs linalg.inv)");
     }
     if n == 0 {
         let eye = ops::eye(self_.sizes()[d - 1], Some(self_.dtype()), None, Some(self_.device()), None)?;
-        return ops::clone(&ops::expand(&eye, self_.sizes(), false)?, Some(crate::MemoryFormat::Contiguous));
+        // whatever the matrix, and its gradient is zero
+        let all = ops::ones_like(self_, Some(DType::Bool), None, None, None, None)?;
+        let nothing = ops::masked_fill(self_, &all, Scalar::Int(0))?;
+        return ops::add(&nothing, &eye, Scalar::Int(1));
     }
     let (mut base, mut acc, mut e) = (self_.clone(), None, n);
     loop {

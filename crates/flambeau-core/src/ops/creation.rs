@@ -67,6 +67,7 @@ pub fn zeros(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
+    ensure!(size.iter().all(|s| *s >= 0), Runtime, "zeros: Dimension size must be non-negative.");
     Tensor::zeros_raw(size, dtype, device)
 }
 
@@ -275,7 +276,7 @@ pub fn arange_step(
     let integral = [start, end, step].iter().all(|a| a.is_integral(true));
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
-    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", c_number(s), c_number(e));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,
@@ -332,6 +333,10 @@ pub fn arange(
 ) -> Result<Tensor> {
     arange_step(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
+/// A number as C++ streams write it.
+pub(crate) fn c_number(v: f64) -> String {
+    if v.is_nan() { if v.is_sign_negative() { "-nan" } else { "nan" }.to_owned() } else { v.to_string() }
+}
 /// `range.step`
 pub fn range_step(
     start: Scalar,
@@ -345,7 +350,7 @@ pub fn range_step(
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
-    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", c_number(s), c_number(e));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,
@@ -394,25 +399,12 @@ pub fn linspace(
     let (s, e) = (start.to_f64(), end.to_f64());
     let half = steps / 2;
     if dtype.is_integral(true) {
-        let d = if steps > 1 { (e - s) / (steps - 1) as f64 } else { 0.0 };
-        let (s, e, d) = (s as f32 as f64, e as f32 as f64, d as f32 as f64);
-        return sequence(
-            steps,
-            dtype,
-            device,
-            |i| Scalar::Int(if i < half { s + d * i as f64 } else { e - d * (steps - i - 1) as f64 } as i64),
-            true,
-        );
+        let at = steps_of(s.trunc(), e.trunc(), steps);
+        return sequence(steps, dtype, device, |i| Scalar::Int(at(i) as i64), true);
     }
     if dtype == DType::F64 {
-        let d = (e - s) / (steps - 1).max(1) as f64;
-        return sequence(
-            steps,
-            dtype,
-            device,
-            |i| if i < half { s + d * i as f64 } else { e - d * (steps - i - 1) as f64 }.into(),
-            false,
-        );
+        let at = steps_of(s, e, steps);
+        return sequence(steps, dtype, device, |i| at(i).into(), false);
     }
     let (s, e) = (s as f32, e as f32);
     let d = (e - s) / (steps - 1).max(1) as f32;
@@ -433,6 +425,13 @@ pub fn linspace(
         false,
     )
 }
+/// The numbers of a linear sequence in float64: the second half is counted from the end.
+fn steps_of(start: f64, end: f64, steps: i64) -> impl Fn(i64) -> f64 {
+    let d = (end - start) / (steps - 1).max(1) as f64;
+    move |i| {
+        if i < steps / 2 || steps == 1 { start + d * i as f64 } else { end - d * (steps - i - 1) as f64 }
+    }
+}
 /// `logspace`
 pub fn logspace(
     start: Scalar,
@@ -445,10 +444,57 @@ pub fn logspace(
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
-    let work = if dtype.is_integral(true) { DType::F64 } else { dtype };
-    let x = linspace(start, end, steps, Some(work), None, Some(device), None)?;
+    if dtype.is_integral(true) && !start.is_complex() && !end.is_complex() {
+        ensure!(steps >= 0, Runtime, "number of steps must be non-negative");
+        // a single number is not cut to an integer first
+        let (s, e) = (start.to_f64(), end.to_f64());
+        let at = if steps == 1 { steps_of(s, e, 1) } else { steps_of(s.trunc(), e.trunc(), steps) };
+        return sequence(steps, dtype, device, |i| Scalar::Int(base.powf(at(i)) as i64), true);
+    }
+    let x = linspace(start, end, steps, Some(dtype), None, Some(device), None)?;
     let r = ops::pow(&crate::ergonomic::wrapped_number(Scalar::Float(base))?, &x)?;
     ops::to(&r, Some(dtype), None, None, None, false, false, None)
+}
+
+/// The number in a zero-dim tensor that stands for an end of a sequence.
+fn ends(name: &str, start: Opt<&Tensor>, end: Opt<&Tensor>) -> Result<()> {
+    let wrong = |t: Opt<&Tensor>| t.map_or(0, Tensor::dim);
+    match (wrong(start), wrong(end)) {
+        (0, 0) => Ok(()),
+        (s, 0) => Err(Error::runtime(format!(
+            "{name} only supports 0-dimensional start and end tensors, but got start with {s} dimension(s)."
+        ))),
+        (0, e) => Err(Error::runtime(format!(
+            "{name} only supports 0-dimensional start and end tensors, but got end with {e} dimension(s)."
+        ))),
+        (s, e) => Err(Error::runtime(format!(
+            "{name} only supports 0-dimensional start and end tensors, but got start with {s} dimension(s) and end with \
+             {e} dimension(s)."
+        ))),
+    }
+}
+macro_rules! ends_as_tensors {
+    ($($f:ident($($base:ident: $bt:ty)?) $both:ident $first:ident $second:ident;)*) => {$(
+        #[doc = concat!("`", stringify!($f), ".Tensor_Tensor`")]
+        pub fn $both(start: &Tensor, end: &Tensor, steps: i64, $($base: $bt,)? dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+            ends(stringify!($f), Some(start), Some(end))?;
+            $f(start.try_item()?, end.try_item()?, steps, $($base,)? dtype, layout, device, pin_memory)
+        }
+        #[doc = concat!("`", stringify!($f), ".Tensor_Scalar`")]
+        pub fn $first(start: &Tensor, end: Scalar, steps: i64, $($base: $bt,)? dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+            ends(stringify!($f), Some(start), None)?;
+            $f(start.try_item()?, end, steps, $($base,)? dtype, layout, device, pin_memory)
+        }
+        #[doc = concat!("`", stringify!($f), ".Scalar_Tensor`")]
+        pub fn $second(start: Scalar, end: &Tensor, steps: i64, $($base: $bt,)? dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+            ends(stringify!($f), None, Some(end))?;
+            $f(start, end.try_item()?, steps, $($base,)? dtype, layout, device, pin_memory)
+        }
+    )*};
+}
+ends_as_tensors! {
+    linspace() linspace_tensors linspace_tensor_scalar linspace_scalar_tensor;
+    logspace(base: f64) logspace_tensors logspace_tensor_scalar logspace_scalar_tensor;
 }
 
 macro_rules! new_like {

@@ -30,7 +30,7 @@ fn parse_operand(text: &str, t: &Tensor, index: usize) -> Result<Labels> {
                     "einsum(): found '.' for operand {index} for which an ellipsis was already found"
                 );
                 seen = true;
-                let n = t.dim().checked_sub(letters).ok_or_else(|| dims_error(index, t, letters))?;
+                let n = t.dim().checked_sub(letters).ok_or_else(|| dims_error(index, t, letters, true))?;
                 out.extend((0..n as u32).map(|i| ELLIPSIS + n as u32 - 1 - i));
             }
             c if c.is_ascii_alphabetic() => out.push(c as Label),
@@ -41,15 +41,16 @@ fn parse_operand(text: &str, t: &Tensor, index: usize) -> Result<Labels> {
         }
     }
     if out.len() != t.dim() {
-        return Err(dims_error(index, t, out.len()));
+        return Err(dims_error(index, t, out.len(), false));
     }
     Ok(out)
 }
-fn dims_error(index: usize, t: &Tensor, n: usize) -> crate::Error {
+fn dims_error(index: usize, t: &Tensor, n: usize, ellipsis: bool) -> crate::Error {
     crate::Error::runtime(format!(
-        "einsum(): the number of subscripts in the equation ({n}) {} the number of dimensions ({}) for operand {index} and no ellipsis was given",
-        if n > t.dim() { "is more than" } else { "does not match" },
-        t.dim()
+        "einsum(): the number of subscripts in the equation ({n}) {} the number of dimensions ({}) for operand {index}{}",
+        if ellipsis { "is more than" } else { "does not match" },
+        t.dim(),
+        if ellipsis { "" } else { " and no ellipsis was given" }
     ))
 }
 
@@ -151,7 +152,7 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
     };
     let parts: Vec<&str> = lhs.split(',').collect();
     ensure!(
-        parts.len() <= tensors.len(),
+        parts.len() >= tensors.len(),
         Runtime,
         "einsum(): more operands were provided than specified in the equation"
     );

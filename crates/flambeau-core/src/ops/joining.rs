@@ -86,7 +86,7 @@ pub fn cat_cpu(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
 
 /// `stack`
 pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    ensure!(!tensors.is_empty(), Value, "stack expects a non-empty TensorList");
+    ensure!(!tensors.is_empty(), Runtime, "stack expects a non-empty TensorList");
     let d = wrap_dim(dim, tensors[0].dim() + 1)? as i64;
     for (i, t) in tensors.iter().enumerate() {
         ensure!(
@@ -563,7 +563,6 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
         })
         .collect::<Result<_>>()?;
     if swap {
-        out = out.iter().map(|t| ops::transpose(t, 0, 1)).collect::<Result<_>>()?;
         out.swap(0, 1);
     }
     Ok(out)
@@ -673,6 +672,9 @@ pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
 /// `trace`
 pub fn trace(self_: &Tensor) -> Result<Tensor> {
     ensure!(self_.dim() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", self_.dim());
+    if matches!(self_.dtype(), crate::DType::Bool | crate::DType::C32) {
+        return Err(Error::not_implemented_for("trace", self_.dtype()));
+    }
     ops::sum(&ops::diagonal(self_, 0, 0, 1)?, None, false, None)
 }
 /// `repeat_interleave.self_int`

@@ -5,6 +5,7 @@ pub use crate::generated::ops::*;
 
 pub(crate) mod blas;
 pub(crate) mod comparison;
+pub(crate) mod composed;
 pub(crate) mod copy;
 pub(crate) mod creation;
 pub(crate) mod einsum;
@@ -18,4 +19,7 @@ pub(crate) mod softmax;
 pub(crate) mod sorting;
 pub(crate) mod special;
 pub(crate) mod unary;
+pub(crate) mod unique;
+pub(crate) mod view_copies;
 pub(crate) mod views;
+pub(crate) mod windows;

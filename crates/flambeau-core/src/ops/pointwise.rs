@@ -28,6 +28,7 @@ specs! {
     POW_2 = "pow" "pow" POW_2 Default;
     POW_3 = "pow" "pow" POW_3 Default;
     POW_NEG_2 = "pow" "pow" POW_NEG_2 Default;
+    POW_1 = "conj_physical" "pow" POSITIVE Default;
     POW_SQRT = "pow" "sqrt_vml_cpu" SQRT Default;
     POW_RSQRT = "pow" "rsqrt_cpu" RSQRT Default;
     POW_RECIPROCAL = "pow" "reciprocal_cpu" RECIPROCAL Default;
@@ -91,6 +92,11 @@ fn bool_sub(both: bool) -> Error {
     })
 }
 
+/// `rsub.Scalar`
+pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    ops::rsub(self_, &crate::ergonomic::wrapped_number(other)?, alpha)
+}
+
 /// `where` wants a mask.
 pub fn where_condition(condition: &Tensor, _self: &Tensor, _other: &Tensor) -> Result<()> {
     ensure!(
@@ -145,6 +151,7 @@ pub fn pow_plan<'a>(self_: &'a Tensor, exponent: &'a Tensor) -> Result<Planned<'
     }
     let inexact = d.is_floating() || d.is_complex();
     let spec = match () {
+        () if power(1.0) && (d == self_.dtype()) => &POW_1,
         () if power(2.0) => &POW_2,
         () if power(3.0) => &POW_3,
         () if inexact && power(0.5) => &POW_SQRT,
@@ -248,7 +255,11 @@ pub fn clamp_tensor_plan<'a>(
 ) -> Result<Planned<'a>> {
     let bounds = [min, max].into_iter().flatten();
     for t in std::iter::once(self_).chain(bounds) {
-        ensure!(!t.dtype().is_complex(), Unsupported, "{NO_COMPLEX_CLAMP}");
+        ensure!(
+            !t.dtype().is_complex() || (min.is_some() != max.is_some()),
+            Unsupported,
+            "{NO_COMPLEX_CLAMP}"
+        );
     }
     match (min, max) {
         (Some(lo), Some(hi)) => Ok(Planned::new(&CLAMP_TENSOR, &[self_, lo, hi])),
@@ -263,33 +274,10 @@ fn same_dtype(want: &Tensor, got: &Tensor, name: &str) -> Result<()> {
         want.dtype() == got.dtype(),
         Runtime,
         "expected dtype {} for `{name}` but got dtype {}",
-        c_name(want.dtype()),
-        c_name(got.dtype())
+        want.dtype().c_name(),
+        got.dtype().c_name()
     );
     Ok(())
-}
-/// The C++ names that some of PyTorch's messages use.
-fn c_name(d: DType) -> &'static str {
-    match d {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::F16 => "c10::Half",
-        DType::BF16 => "c10::BFloat16",
-        DType::I64 => "long int",
-        DType::U16 => "short unsigned int",
-        DType::U32 => "unsigned int",
-        DType::U64 => "long unsigned int",
-        DType::F8E4M3 => "c10::Float8_e4m3fn",
-        DType::F8E5M2 => "c10::Float8_e5m2",
-        DType::C32 => "c10::complex<c10::Half>",
-        DType::I32 => "int",
-        DType::I16 => "short int",
-        DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
-        DType::C64 => "c10::complex<float>",
-        DType::C128 => "c10::complex<double>",
-        other => other.name(),
-    }
 }
 /// `lerp` does not promote.
 pub fn lerp_check(self_: &Tensor, end: &Tensor, _weight: Scalar) -> Result<()> {

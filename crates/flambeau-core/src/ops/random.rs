@@ -56,6 +56,9 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         Runtime,
         "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
     );
+    if self_.is_complex() {
+        return uniform_(&crate::ops::views::view_as_real(self_)?, from, to, generator);
+    }
     ensure!(
         self_.dtype().is_floating(),
         Unsupported,
@@ -68,13 +71,9 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
     if self_.is_complex() {
-        // parts of a unit complex normal have variance one half each
+        // parts of a unit complex normal have variance one half each; PyTorch moves both by the mean
         let parts = crate::ops::views::view_as_real(self_)?;
-        normal_(&parts, 0.0, std / std::f64::consts::SQRT_2, generator)?;
-        if mean != 0.0 {
-            ops::add_(self_, &crate::ergonomic::wrapped_number(mean.into())?, Scalar::Int(1))?;
-        }
-        return Ok(());
+        return normal_(&parts, mean, std / std::f64::consts::SQRT_2, generator);
     }
     draw("normal_kernel_cpu", self_, generator, |g, out, serial| {
         ok(if serial { erased::normal_serial(g, out, mean, std) } else { erased::normal(g, out, mean, std) })
@@ -115,16 +114,18 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
 /// `bernoulli_.float`
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!((0.0..=1.0).contains(&p), Runtime, "bernoulli_ expects p to be in [0, 1], but got p={p}");
+    if self_.is_complex() {
+        let real = Tensor::empty_raw(self_.sizes(), self_.dtype().to_real(), self_.device())?;
+        bernoulli_float_(&real, p, generator)?;
+        return copy_into(self_, &real);
+    }
     draw("bernoulli_scalar_cpu_", self_, generator, |g, out, _| ok(erased::bernoulli(g, out, p)))
 }
 /// `bernoulli_.Tensor`
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    ensure!(
-        p.dtype().is_floating(),
-        Runtime,
-        "expected probabilities tensor to have floating type, got {}",
-        p.dtype().scalar_type_name()
-    );
+    if !p.dtype().is_floating() {
+        return Err(Error::not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype()));
+    }
     let p = contiguous_raw(&crate::ops::views::expand(p, self_.sizes(), false)?)?;
     let tmp = Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())?;
     if self_.numel() > 0 {
@@ -319,6 +320,29 @@ pub fn randint_like(
 ) -> Result<Tensor> {
     randint_like_low(self_, 0, high, dtype, layout, device, pin_memory, memory_format)
 }
+/// The largest number of a permutation must fit its dtype.
+fn randperm_fits(n: i64, d: DType) -> Result<()> {
+    let (max, name) = match d {
+        DType::U8 => (i64::from(u8::MAX), "uint8_t"),
+        DType::I8 => (i64::from(i8::MAX), "int8_t"),
+        DType::I16 => (i64::from(i16::MAX), "int16_t"),
+        DType::U16 => (i64::from(u16::MAX), "uint16_t"),
+        DType::I32 => (i64::from(i32::MAX), "int"),
+        DType::U32 => (i64::from(u32::MAX), "uint32_t"),
+        _ => (i64::MAX, ""),
+    };
+    ensure!(n <= max, Runtime, "value cannot be converted to type {name} without overflow");
+    if let Some((max, name)) = match d {
+        DType::F16 => Some(((1 << 11) + 1, "Half")),
+        DType::BF16 => Some(((1 << 8) + 1, "BFloat16")),
+        DType::F32 => Some(((1 << 24) + 1, "Float")),
+        DType::F64 => Some(((1i64 << 53) + 1, "Double")),
+        _ => None,
+    } {
+        ensure!(n <= max, Runtime, "n cannot be greater than {max} for {name} type.");
+    }
+    Ok(())
+}
 /// `randperm`
 pub fn randperm(
     n: i64,
@@ -328,7 +352,8 @@ pub fn randperm(
     device: Opt<Device>,
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
-    ensure!(n >= 0, Runtime, "n must be non-negative, got {n}");
+    let d = dtype.unwrap_or(DType::I64);
+    randperm_fits(n, d)?;
     let t = fresh(&[n], Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
     draw("randperm", &t, generator, |g, out, _| ok(erased::randperm(g, out)))?;
     Ok(t)

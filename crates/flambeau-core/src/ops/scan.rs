@@ -38,6 +38,9 @@ fn accumulate(
         return Ok(());
     }
     let od = out.dtype();
+    if od == DType::C32 {
+        return Err(Error::not_implemented_for(label, od));
+    }
     let wide = if od.is_integral(true) { DType::I64 } else { od };
     let x = if self_.dtype() == wide { self_.clone() } else { cast_to(self_, wide)? };
     let x = contiguous_raw(&x)?;
@@ -83,6 +86,9 @@ macro_rules! extreme {
         }
         #[doc = concat!("`", $name, "`")]
         pub fn $cpu(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
+            if self_.dtype().is_wide_unsigned() {
+                return Err(Error::not_implemented_for(concat!($name, "_cpu"), self_.dtype()));
+            }
             if self_.numel() == 0 {
                 return Ok(());
             }
@@ -138,11 +144,22 @@ fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
 }
 /// `trapezoid.dx`
 pub fn trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<Tensor> {
+    no_bool("trapezoid", &[y])?;
     spacing(y, dx.to_f64(), dim, false)
 }
 /// `cumulative_trapezoid.dx`
 pub fn cumulative_trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<Tensor> {
+    no_bool("cumulative_trapezoid", &[y])?;
     spacing(y, dx.to_f64(), dim, true)
+}
+/// Areas of truth values mean nothing.
+fn no_bool(name: &str, all: &[&Tensor]) -> Result<()> {
+    ensure!(
+        all.iter().all(|t| t.dtype() != DType::Bool),
+        Unsupported,
+        "{name}: received a bool input for `x` or `y`, but bool is not supported"
+    );
+    Ok(())
 }
 /// The spacing tensor as differences that broadcast against `y`'s slices.
 fn widths(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
@@ -180,6 +197,7 @@ fn weighted(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 /// `trapezoid.x`
 pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     ensure!(y.dim() > 0, Index, "Dimension specified as 0 but tensor has no dimensions");
+    no_bool("trapezoid", &[y, x])?;
     let d = wrap_dim(dim, y.dim())?;
     if y.sizes().get(d).copied() == Some(0) {
         return spacing(y, 1.0, dim, false);
@@ -192,6 +210,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 /// `cumulative_trapezoid.x`
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     ensure!(y.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
+    no_bool("cumulative_trapezoid", &[y, x])?;
     let w = weighted(y, x, dim)?;
     let d = wrap_dim(dim, y.dim())? as i64 - y.dim() as i64;
     ops::div(&ops::cumsum(&w, d, None)?, &crate::ergonomic::wrapped_number(2.0.into())?)

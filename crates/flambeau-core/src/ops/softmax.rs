@@ -17,6 +17,12 @@ fn meta(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<OutMeta> {
     Ok(OutMeta::of(self_.sizes(), self_.dtype(), self_.device()))
 }
 type Forward = fn(Any<'_>, usize, usize, usize, AnyMut<'_>) -> Option<()>;
+/// PyTorch has kernels of two names: over the last dimension, and over another.
+fn named(label: &str, x: &Tensor, dim: i64) -> Result<Error> {
+    let last = wrap_dim(dim, x.dim())? + 1 >= x.dim();
+    let label = if last { label.to_owned() } else { label.replace("_lastdim", "") };
+    Ok(Error::not_implemented_for(&label, x.dtype()))
+}
 fn forward(label: &str, self_: &Tensor, dim: i64, out: &Tensor, kernel: Forward) -> Result<()> {
     if self_.numel() == 0 {
         return Ok(());
@@ -24,8 +30,10 @@ fn forward(label: &str, self_: &Tensor, dim: i64, out: &Tensor, kernel: Forward)
     let x = contiguous_raw(self_)?;
     let g = around(&x, wrap_dim(dim, x.dim())?);
     let a = Access::new(&[&x], &[out])?;
-    kernel(a.any(0)?, g.outer, g.n, g.inner, a.any_mut(0)?)
-        .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))
+    match kernel(a.any(0)?, g.outer, g.n, g.inner, a.any_mut(0)?) {
+        Some(()) => Ok(()),
+        None => Err(named(label, &x, dim)?),
+    }
 }
 type Backward = fn(Any<'_>, Any<'_>, usize, usize, usize, AnyMut<'_>) -> Option<()>;
 fn backward(label: &str, grad: &Tensor, y: &Tensor, dim: i64, out: &Tensor, kernel: Backward) -> Result<()> {

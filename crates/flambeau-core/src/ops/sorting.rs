@@ -1,11 +1,13 @@
 //! Sorting, top-k, unique, binary search, histograms.
 
 use super::scan::around;
+pub use super::unique::{unique, unique_consecutive, unique_dim};
 use crate::access::Access;
 use crate::device::Device;
 use crate::error::Result;
 use crate::geometry::{SizeVec, wrap_dim};
 use crate::ops::copy::{cast_to, contiguous_raw};
+use crate::ops::creation::c_number;
 use crate::out::OutMeta;
 use crate::promotion;
 use crate::scalar::Scalar;
@@ -25,7 +27,7 @@ pub fn sort_stable_meta(
     _descending: bool,
 ) -> Result<(OutMeta, OutMeta)> {
     wrap_dim(dim, self_.dim())?;
-    ensure!(!self_.is_complex(), Unsupported, "Sort does not support complex dtypes on CPU");
+    ensure!(!self_.is_complex(), Type, " Sort does not support complex dtypes on CPU");
     Ok(values_indices(self_, self_.sizes()))
 }
 /// `sort.stable`
@@ -44,7 +46,7 @@ pub fn sort_stable_cpu(
     let g = around(&x, wrap_dim(dim, x.dim())?);
     let a = Access::new(&[&x], &[values, indices])?;
     erased::sort(a.any(0)?, g, descending, a.any_mut(0)?, a.slice_mut::<i64>(1)?)
-        .ok_or_else(|| Error::not_implemented_for("sort_stable", x.dtype()))
+        .ok_or_else(|| Error::not_implemented_for("sorting_kernel_method_name", x.dtype()))
 }
 /// `sort`
 pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
@@ -109,6 +111,10 @@ pub fn searchsorted(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
+    let d = sorted_sequence.dtype();
+    if d == DType::Bool || d.is_wide_unsigned() {
+        return Err(Error::not_implemented_for("searchsorted_out_cpu", d));
+    }
     let right = match side {
         None => right,
         Some("left") => {
@@ -223,10 +229,23 @@ pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, rig
 
 /// `histc`
 pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    ensure!(bins > 0, Runtime, "bins must be > 0");
+    ensure!(bins > 0, Runtime, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
+    if self_.is_complex() && !min.equals(max.to_f64()) {
+        return Err(Error::not_implemented_for("histogram_cpu", self_.dtype()));
+    }
+    ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
+    if self_.dtype() == DType::Bool {
+        return Err(Error::not_implemented_for("linspace_cpu", DType::Bool));
+    }
     let (mut lo, mut hi) = (min.to_f64(), max.to_f64());
-    ensure!(lo.is_finite() && hi.is_finite(), Runtime, "range of [{lo}, {hi}] is not finite");
-    ensure!(lo <= hi, Runtime, "max must be larger than min");
+    ensure!(
+        lo.is_finite() && hi.is_finite(),
+        Runtime,
+        "torch.histc: range of [{}, {}] is not finite",
+        c_number(lo),
+        c_number(hi)
+    );
+    ensure!(lo <= hi, Runtime, "torch.histc: max must be larger than min");
     let x = contiguous_raw(self_)?;
     ensure!(
         x.dtype().is_floating(),
@@ -237,7 +256,13 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     if lo == hi && x.numel() > 0 {
         let (a, b) = ops::aminmax(&ops::flatten(&x, 0, -1)?, None, false)?;
         (lo, hi) = (a.try_item()?, b.try_item()?);
-        ensure!(lo.is_finite() && hi.is_finite(), Runtime, "range of [{lo}, {hi}] is not finite");
+        ensure!(
+            lo.is_finite() && hi.is_finite(),
+            Runtime,
+            "torch.histc: range of [{}, {}] is not finite",
+            c_number(lo),
+            c_number(hi)
+        );
     }
     if lo == hi {
         (lo, hi) = (lo - 1.0, hi + 1.0);
@@ -253,11 +278,10 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 /// `bincount`
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
-    ensure!(
-        self_.dim() == 1 && self_.dtype().is_integral(false),
-        Runtime,
-        "bincount only supports 1-d non-negative integral inputs."
-    );
+    if !self_.dtype().is_integral(false) {
+        return Err(Error::not_implemented_for("bincount_cpu", self_.dtype()));
+    }
+    ensure!(self_.dim() == 1, Runtime, "bincount only supports 1-d non-negative integral inputs.");
     if let Some(w) = weights {
         ensure!(
             w.dim() == 1 && w.numel() == self_.numel(),

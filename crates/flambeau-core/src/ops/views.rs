@@ -325,7 +325,7 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
 
 /// `unbind.int`
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(self_.dim() > 0, Runtime, "Dimension specified as {dim} but tensor has no dimensions");
+    ensure!(self_.dim() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let d = wrap_dim(dim, self_.dim())?;
     (0..self_.sizes()[d]).map(|i| select(self_, d as i64, i)).collect()
 }
@@ -397,7 +397,7 @@ pub fn detach(self_: &Tensor) -> Result<Tensor> {
 
 /// `view_as_real`
 pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.is_complex(), Runtime, "view_as_real is only supported for complex tensors");
+    ensure!(self_.is_complex(), Type, "view_as_real is only supported for complex tensors");
     ensure!(
         !self_.is_conj(),
         Runtime,
@@ -414,9 +414,10 @@ pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
 /// `view_as_complex`
 pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
     let d = self_.dtype();
+    ensure!(!d.is_complex(), Type, "view_as_complex is not supported for complex tensors");
     ensure!(
         matches!(d, DType::F16 | DType::F32 | DType::F64),
-        Runtime,
+        Unsupported,
         "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
         d.scalar_type_name()
     );

@@ -172,6 +172,7 @@ fn up(d: DType) -> Option<(Kind, Conv)> {
         DType::F32 => (Kind::F64, Conv::F32D),
         DType::F64 => (Kind::F64, Conv::None),
         DType::C32 => (Kind::C128, Conv::F16D),
+        DType::BC32 => (Kind::C128, Conv::BF16D),
         DType::C64 => (Kind::C128, Conv::F32D),
         DType::C128 => (Kind::C128, Conv::None),
         _ => return None,
@@ -208,7 +209,7 @@ pub fn cast_loop(from: DType, to: DType) -> Option<LoopFn> {
         (Some(kernel), plain(from))
     } else {
         let (kind, conv) = up(from)?;
-        let down = crate::with_dtype!(to, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, FP8] => down::<T>(kind), else return None);
+        let down = crate::with_dtype!(to, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, BC32, FP8] => down::<T>(kind), else return None);
         let work = if matches!(kind, Kind::C128) { 16 } else { 8 };
         (Some(down), Slot { work, conv })
     };

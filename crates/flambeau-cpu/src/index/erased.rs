@@ -18,7 +18,7 @@ macro_rules! moves {
         pub fn $name($($p: $pt),*) -> Option<$r> {
             $(if $y.dtype() != $x.dtype() { return None; } let $y: $yt = $y.as_bits();)?
             let $x = $x.as_bits();
-            erased!($x, $T in [BYTE, UINT, COMPLEX, C32] => $call)
+            erased!($x, $T in [BYTE, UINT, COMPLEX, C32, BC32] => $call)
         }
     )*};
 }

@@ -130,6 +130,9 @@ pointwise! {
     }
 }
 
+/// The float next to a towards b, in the float's own precision.
+pub static NEXTAFTER: Pointwise =
+    Pointwise { name: "nextafter", inputs: 2, params: 0, cost: 2000, lookup: class::nextafter_loop };
 /// `cond ? a : b`; inputs bool, T, T.
 pub static WHERE: Pointwise =
     Pointwise { name: "where", inputs: 3, params: 0, cost: 90, lookup: class::where_loop };

@@ -269,14 +269,22 @@ fn to(run: LoopFn, d: DType, out: DType) -> Option<Loop> {
     Some(Loop { run, out, ins: [d; 3] })
 }
 
+/// The conversion by which f64 and the 8-bit floats are computed in f64.
+fn double_conv(d: DType) -> Conv {
+    match d {
+        DType::F8E4M3 => Conv::E4M3D,
+        DType::F8E5M2 => Conv::E5M2D,
+        _ => Conv::None,
+    }
+}
 fn float_forms<Op: Float, const FORMS: bool>(d: DType, l: Level) -> Option<Loop> {
     let conv = match d {
         DType::F32 => Conv::None,
         DType::F16 => Conv::F16,
         DType::BF16 => Conv::BF16,
-        DType::F64 => {
-            let k = narrow::<FloatF<Op, f64, false>>(l);
-            return same(staged::<FloatF<Op, f64, false>>(k, Conv::None, Conv::None, None), d);
+        DType::F64 | DType::F8E4M3 | DType::F8E5M2 => {
+            let (k, conv) = (narrow::<FloatF<Op, f64, false>>(l), double_conv(d));
+            return same(staged::<FloatF<Op, f64, false>>(k, conv, conv, None), d);
         }
         _ => return None,
     };
@@ -313,9 +321,9 @@ pub fn float_bool<Op: FloatBool>(d: DType, l: Level) -> Option<Loop> {
         DType::F32 => Conv::None,
         DType::F16 => Conv::F16,
         DType::BF16 => Conv::BF16,
-        DType::F64 => {
+        DType::F64 | DType::F8E4M3 | DType::F8E5M2 => {
             return to(
-                staged::<Double<Op>>(narrow::<Double<Op>>(l), Conv::None, Conv::None, None),
+                staged::<Double<Op>>(narrow::<Double<Op>>(l), double_conv(d), Conv::None, None),
                 d,
                 DType::Bool,
             );
@@ -387,6 +395,7 @@ fn complex_conv(d: DType) -> Option<Conv> {
         DType::C128 => Some(Conv::None),
         DType::C64 => Some(Conv::F32D),
         DType::C32 => Some(Conv::F16D),
+        DType::BC32 => Some(Conv::BF16D),
         _ => None,
     }
 }
@@ -395,6 +404,7 @@ fn part(d: DType) -> DType {
     match d {
         DType::C128 => DType::F64,
         DType::C64 => DType::F32,
+        DType::BC32 => DType::BF16,
         _ => DType::F16,
     }
 }
@@ -433,6 +443,55 @@ pub fn real_complex<Op: RealComplex>(d: DType, _: Level) -> Option<Loop> {
         _ => return None,
     };
     to(staged::<F<Op>>(kernel_portable::<F<Op>>, conv, conv, None), d, out)
+}
+
+/// `nextafter` on the bits of a 16-bit float whose infinity is `INF`.
+#[derive(Clone, Copy)]
+struct NextHalf<const INF: u16>;
+impl<const INF: u16> Formula for NextHalf<INF> {
+    const N: usize = 2;
+    const P: usize = 0;
+    const FORMS: bool = false;
+    const SIZES: [usize; 3] = [2, 2, 0];
+    type Out = u16;
+    unsafe fn new(_: *const Param) -> Self {
+        NextHalf
+    }
+    unsafe fn at<I: Isa>(self, p: [*const u8; 3], i: [usize; 3]) -> u16 {
+        // SAFETY: the caller vouches for the pointers.
+        let (a, b) = unsafe { (*p[0].cast::<u16>().add(i[0]), *p[1].cast::<u16>().add(i[1])) };
+        let magnitude = |v: u16| v & 0x7fff;
+        if magnitude(a) > INF {
+            return a;
+        }
+        // numbers in the order of their bits
+        let key = |v: u16| if v & 0x8000 == 0 { v as i32 } else { -(magnitude(v) as i32) };
+        if magnitude(b) > INF || key(a) == key(b) {
+            return b;
+        }
+        let next = key(a) + if key(b) > key(a) { 1 } else { -1 };
+        let sign = if next == 0 { a & 0x8000 } else { ((next < 0) as u16) << 15 };
+        sign | next.unsigned_abs() as u16
+    }
+}
+/// Loops of `nextafter`.
+pub(super) fn nextafter_loop(d: DType, l: Level) -> Option<Loop> {
+    let half = |run| same(run, d);
+    match d {
+        DType::F16 => half(staged::<NextHalf<0x7c00>>(
+            kernel_portable::<NextHalf<0x7c00>>,
+            Conv::None,
+            Conv::None,
+            None,
+        )),
+        DType::BF16 => half(staged::<NextHalf<0x7f80>>(
+            kernel_portable::<NextHalf<0x7f80>>,
+            Conv::None,
+            Conv::None,
+            None,
+        )),
+        _ => (super::special::NEXTAFTER_WIDE.lookup)(d, l),
+    }
 }
 
 /// Opaque elements: what `where`, `masked_fill` and `fill` move.
@@ -503,6 +562,7 @@ from_param! {
     u16: |p| p.int as u16, u32: |p| p.int as u32, u64: |p| p.int as u64,
     f32: |p| p.re as f32, f64: |p| p.re, f16: |p| f16::from_f32(p.re as f32), half::bf16: |p| half::bf16::from_f32(p.re as f32),
     Complex<f16>: |p| Complex::new(f16::from_f32(p.re as f32), f16::from_f32(p.im as f32)),
+    Complex<half::bf16>: |p| Complex::new(half::bf16::from_f32(p.re as f32), half::bf16::from_f32(p.im as f32)),
     Complex<f32>: |p| Complex::new(p.re as f32, p.im as f32), Complex<f64>: |p| Complex::new(p.re, p.im),
     B8: |p| B8::from(p.re != 0.0 || p.im != 0.0 || p.int != 0),
     crate::dtype::F8E4M3: |p| crate::dtype::F8E4M3(crate::cast::f32_to_e4m3(p.re as f32)),
@@ -510,7 +570,7 @@ from_param! {
 }
 /// How a scalar argument becomes an element of `d`.
 fn raw_param(d: DType) -> Option<Prepare> {
-    crate::with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, FP8] => Some(<T as FromParam>::prepare as Prepare), else None)
+    crate::with_dtype!(d, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32, BC32, FP8] => Some(<T as FromParam>::prepare as Prepare), else None)
 }
 /// Loops of `masked_fill`: inputs are mask, x.
 pub(super) fn masked_fill_loop(d: DType, l: Level) -> Option<Loop> {

@@ -12,7 +12,7 @@ fn logaddexp<V: Real>(a: V, b: V, exp: impl Fn(V) -> V, log1p: impl Fn(V) -> V) 
 }
 /// As [`logaddexp`] on complex numbers, from the operand with the larger real part.
 #[inline(always)]
-fn logaddexp_complex<V: Real>(a: Cx<V>, b: Cx<V>) -> Cx<V> {
+pub(crate) fn logaddexp_complex<V: Real>(a: Cx<V>, b: Cx<V>) -> Cx<V> {
     if a.is_nan() || b.is_nan() {
         return Cx::new(V::NAN, V::NAN);
     }
@@ -49,7 +49,7 @@ pointwise! {
     /// Magnitude of a, sign of b.
     COPYSIGN = "copysign"(a, b) cost 60 { float => a.copysign(b) }
     /// The float next to a towards b.
-    NEXTAFTER = "nextafter"(a, b) cost 2000 { float => a.nextafter(b) }
+    NEXTAFTER_WIDE = "nextafter"(a, b) cost 2000 { float => a.nextafter(b) }
     /// `a * 2^b`.
     LDEXP = "ldexp"(a, b) cost 400 { float => a * b.exp2(), complex => a * complex_exp(b.scale(V::c(std::f64::consts::LN_2))) }
     /// 0 below 0, 1 above, b at 0.
@@ -183,7 +183,28 @@ pub(super) fn complex_pow<V: Real>(z: Cx<V>, w: Cx<V>) -> Cx<V> {
     if z.is_zero() {
         return if w.re > V::zero() { Cx::c(0.0) } else { complex_exp(w * complex_ln(z)) };
     }
-    complex_exp(w * complex_ln(z))
+    complex_exp(product(w, complex_ln(z)))
+}
+/// The product with C99's rule that an infinite operand makes an infinite product: parts that are infinity minus infinity
+/// are decided by the operands' directions.
+#[inline(always)]
+fn product<V: Real>(x: Cx<V>, y: Cx<V>) -> Cx<V> {
+    let p = x * y;
+    if !(p.re.is_nan() && p.im.is_nan()) {
+        return p;
+    }
+    // 1 for an infinite part, 0 for another, with its sign
+    let direction = |v: V| V::pick(v.abs() == V::INF, V::one(), V::zero()).copysign(v);
+    let defined = |v: V| V::pick(v.is_nan(), V::zero().copysign(v), v);
+    let (a, b) = match (is_infinite(x), is_infinite(y)) {
+        (false, false) => return p,
+        (true, false) => (Cx::new(direction(x.re), direction(x.im)), Cx::new(defined(y.re), defined(y.im))),
+        (false, true) => (Cx::new(defined(x.re), defined(x.im)), Cx::new(direction(y.re), direction(y.im))),
+        (true, true) => {
+            (Cx::new(direction(x.re), direction(x.im)), Cx::new(direction(y.re), direction(y.im)))
+        }
+    };
+    (a * b).scale(V::INF)
 }
 /// Hyperbolic sine.
 #[inline(never)]
@@ -248,7 +269,7 @@ pub(super) fn complex_atanh<V: Real>(z: Cx<V>) -> Cx<V> {
             let h = x.hypot(y);
             x / h / h
         };
-        return Cx::new(re, V::c(std::f64::consts::FRAC_PI_2).copysign(y));
+        return Cx::new(re, V::pick(y.is_nan(), y, V::c(std::f64::consts::FRAC_PI_2).copysign(y)));
     }
     let one = V::one();
     let a = (one - x.abs()) * (one - x.abs()) + y * y;
@@ -266,9 +287,34 @@ pub(super) fn complex_asin<V: Real>(z: Cx<V>) -> Cx<V> {
     let im = (a.re * b.im - a.im * b.re).asinh();
     Cx::new(re, im.copysign(z.im))
 }
+/// Arc cosine of a number with an infinite part, as C99 has it.
+#[inline(never)]
+fn acos_infinite<V: Real>(z: Cx<V>) -> Cx<V> {
+    let quarter = std::f64::consts::FRAC_PI_4;
+    let below = z.re < V::zero();
+    let re = if z.is_nan() {
+        V::NAN
+    } else if z.re.abs() != V::INF {
+        V::c(2.0 * quarter)
+    } else if z.im.abs() != V::INF {
+        V::c(if below { 4.0 * quarter } else { 0.0 })
+    } else {
+        V::c(if below { 3.0 * quarter } else { quarter })
+    };
+    let down = !z.im.is_nan() && V::one().copysign(z.im) < V::zero();
+    Cx::new(re, if down { V::INF } else { -V::INF })
+}
+/// Whether a part is infinite.
+#[inline(always)]
+fn is_infinite<V: Real>(z: Cx<V>) -> bool {
+    z.re.abs() == V::INF || z.im.abs() == V::INF
+}
 /// Arc cosine.
 #[inline(never)]
 pub(super) fn complex_acos<V: Real>(z: Cx<V>) -> Cx<V> {
+    if is_infinite(z) {
+        return acos_infinite(z);
+    }
     let one = Cx::c(1.0);
     let a = complex_sqrt(one - z);
     let b = complex_sqrt(one + z);
@@ -279,6 +325,9 @@ pub(super) fn complex_acos<V: Real>(z: Cx<V>) -> Cx<V> {
 /// Inverse hyperbolic cosine.
 #[inline(never)]
 pub(super) fn complex_acosh<V: Real>(z: Cx<V>) -> Cx<V> {
+    if is_infinite(z) {
+        return Cx::new(V::INF, acos_infinite(z).re.copysign(z.im));
+    }
     let one = Cx::c(1.0);
     let a = complex_sqrt(z - one);
     let b = complex_sqrt(z + one);

@@ -3,7 +3,9 @@
 
 use half::{bf16, f16};
 
-use crate::cast::{bf16_to_f32, e4m3_to_f32, e5m2_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::cast::{
+    bf16_to_f32, e4m3_to_f32, e5m2_to_f32, f16_to_f32, f32_to_bf16, f32_to_e4m3, f32_to_e5m2, f32_to_f16,
+};
 
 /// How memory elements differ from what the kernel works on. Complex numbers count as two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +23,7 @@ pub(crate) enum Conv {
     F16D,
     /// bf16 in memory, f64 in the kernel.
     BF16D,
-    /// float8 in memory, f64 in the kernel; loads only, as all that follow the integers.
+    /// float8 in memory, f64 in the kernel.
     E4M3D,
     /// float8 in memory, f64 in the kernel.
     E5M2D,
@@ -33,7 +35,7 @@ pub(crate) enum Conv {
     I16I,
     /// As above.
     U16I,
-    /// Truth values as 0 and 1 of an i64.
+    /// Truth values as 0 and 1 of an i64; loads only, as what follows.
     BoolL,
     /// Integers that an i64 holds.
     U8L,
@@ -118,8 +120,8 @@ table! {
     F32D: 4 8, lanes!(|v: f32| v as f64), lanes!(|v: f64| v as f32);
     F16D: 2 8, lanes!(|v: f16| v.to_f32() as f64), lanes!(|v: f64| f16::from_f32(v as f32));
     BF16D: 2 8, lanes!(|v: bf16| v.to_f32() as f64), lanes!(|v: f64| bf16::from_f32(v as f32));
-    E4M3D: 1 8, lanes!(|v: u8| e4m3_to_f32(v) as f64), no_store;
-    E5M2D: 1 8, lanes!(|v: u8| e5m2_to_f32(v) as f64), no_store;
+    E4M3D: 1 8, lanes!(|v: u8| e4m3_to_f32(v) as f64), lanes!(|v: f64| f32_to_e4m3(v as f32));
+    E5M2D: 1 8, lanes!(|v: u8| e5m2_to_f32(v) as f64), lanes!(|v: f64| f32_to_e5m2(v as f32));
     I8I: 1 4, lanes!(|v: i8| v as i32), lanes!(|v: i32| v as u8);
     U8I: 1 4, lanes!(|v: u8| v as i32), lanes!(|v: i32| v as u8);
     I16I: 2 4, lanes!(|v: i16| v as i32), lanes!(|v: i32| v as u16);

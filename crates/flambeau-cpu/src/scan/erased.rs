@@ -5,22 +5,31 @@ use crate::reduce::fold::Geo;
 use crate::{Any, AnyMut, DType};
 
 macro_rules! running {
-    ($($(#[$doc:meta])* $name:ident [$($set:ident),+];)*) => {$(
+    ($($(#[$doc:meta])* $v:vis $name:ident = $inner:ident [$($set:ident),+];)*) => {$(
         $(#[$doc])*
-        pub fn $name(x: Any, g: Geo, out: AnyMut) -> Option<()> {
+        $v fn $name(x: Any, g: Geo, out: AnyMut) -> Option<()> {
             through(x, out, |x, out| {
-                erased!(x, T in [$($set),+] => super::$name::<T>(x.get(), g, out.get()))
+                erased!(x, T in [$($set),+] => super::$inner::<T>(x.get(), g, out.get()))
             })
         }
     )*};
 }
 running! {
     /// [`super::cumsum`] of any number; the result of integers is i64 or, wrapped, of their own dtype.
-    cumsum [LONG, FLOAT, COMPLEX];
+    pub cumsum = cumsum [LONG, FLOAT, COMPLEX];
     /// [`super::cumprod`], likewise.
-    cumprod [LONG, FLOAT, COMPLEX];
+    pub cumprod = cumprod [LONG, FLOAT, COMPLEX];
     /// [`super::logcumsumexp`] of floats.
-    logcumsumexp [FLOAT];
+    logcumsumexp_real = logcumsumexp [FLOAT];
+}
+/// [`super::logcumsumexp`] of floats and complex numbers.
+pub fn logcumsumexp(x: Any, g: Geo, out: AnyMut) -> Option<()> {
+    match x.dtype() {
+        d if d != out.dtype() => None,
+        DType::C64 => Some(super::logcumsumexp_complex::<f32>(x.get(), g, out.get(), |v| v as f32)),
+        DType::C128 => Some(super::logcumsumexp_complex::<f64>(x.get(), g, out.get(), |v| v)),
+        _ => logcumsumexp_real(x, g, out),
+    }
 }
 macro_rules! extreme {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

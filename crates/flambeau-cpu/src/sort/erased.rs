@@ -111,7 +111,7 @@ pub fn masked_select(x: Any, mask: &[B8], out: AnyMut) -> Option<()> {
         return None;
     }
     let (x, out) = (x.as_bits(), out.as_bits());
-    erased!(x, T in [BYTE, UINT, COMPLEX, C32] => {
+    erased!(x, T in [BYTE, UINT, COMPLEX, C32, BC32] => {
         out.get::<T>().copy_from_slice(&super::masked_select::<T, B8>(x.get(), mask))
     })
 }

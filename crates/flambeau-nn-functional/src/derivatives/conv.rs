@@ -86,16 +86,22 @@ pub fn conv_weight_grad(
     if !transposed {
         return ops::convolution_weight_grad(grad, &conj(x)?, sizes, &stride, &padding, &dilation, groups);
     }
-    // the part of the result that an output padding beyond the stride adds has no partner on the other side
-    let mut g = grad.clone();
-    for d in 2..sizes.len() {
+    // an output padding beyond the stride reaches into the padding on the right, or beyond all weights: then the result is
+    // cut and padded to what the weights meet
+    let mut around = Vec::new();
+    let mut beyond = false;
+    for d in (2..sizes.len()).rev() {
+        let (s, p) = (stride[d - 2], padding[d - 2]);
         let reach = dilation[d - 2] * (sizes[d] - 1) + 1;
-        let most = (x.sizes()[d] - 1) * stride[d - 2] + reach + stride[d - 2] - 1 - 2 * padding[d - 2];
-        if g.sizes()[d] > most {
-            g = core::slice(&g, d as i64, Some(0), Some(most), 1)?;
-        }
+        let met = (x.sizes()[d] - 1) * s + reach;
+        beyond |= grad.sizes()[d] + 2 * p > met + s - 1;
+        around.extend([p, met - p - grad.sizes()[d]]);
     }
-    ops::convolution_weight_grad(&conj(x)?, &g, sizes, &stride, &padding, &dilation, groups)
+    if !beyond {
+        return ops::convolution_weight_grad(&conj(x)?, grad, sizes, &stride, &padding, &dilation, groups);
+    }
+    let g = ops::constant_pad_nd(grad, &around, flambeau_core::Scalar::Int(0))?;
+    ops::convolution_weight_grad(&conj(x)?, &g, sizes, &stride, &NONE[..stride.len()], &dilation, groups)
 }
 /// `convolution`: for the bias.
 pub fn conv_bias_grad(grad: &Tensor) -> Result<Tensor> {

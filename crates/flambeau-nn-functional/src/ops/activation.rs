@@ -19,9 +19,24 @@ pub fn no_bool_hardtanh(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Res
     Ok(())
 }
 /// `softshrink` refuses a negative shift.
-pub fn softshrink_check(_self: &Tensor, lambd: Scalar) -> Result<()> {
+pub fn softshrink_check(self_: &Tensor, lambd: Scalar) -> Result<()> {
     let l = lambd.to_f64();
-    ensure!(l >= 0.0, Runtime, "lambda must be greater or equal to 0, but found to be {l}.");
+    let d = self_.dtype();
+    if !d.is_floating() {
+        return Err(Error::not_implemented_for("softshrink_check", d));
+    }
+    let (max, text) = match d {
+        DType::F16 => (65504.0, "65504"),
+        DType::BF16 => (3.389_531_389_251_535_5e38, "3.38953e+38"),
+        DType::F64 => (f64::MAX, "1.79769e+308"),
+        _ => (f64::from(f32::MAX), "3.40282e+38"),
+    };
+    ensure!(
+        (0.0..=max).contains(&l),
+        Runtime,
+        "lambda must be in range [0, {text}] for input dtype {}, but found {l}",
+        d.scalar_type_name()
+    );
     Ok(())
 }
 
@@ -157,6 +172,14 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
     if !input.dtype().is_floating() {
         return Err(Error::not_implemented_for("rrelu_with_noise_out_cpu", input.dtype()));
     }
+    if input.dtype() == DType::F16 {
+        return Err(Error::not_implemented_for("rrelu_with_noise_out_cpu", DType::F16));
+    }
+    // the bounds are numbers of the dtype that is computed in
+    let (lower, upper) = match input.dtype() {
+        DType::F64 => (lower, upper),
+        _ => (f64::from(lower as f32), f64::from(upper as f32)),
+    };
     // only elements that are not positive draw a slope
     let x = super::util::cast(input, DType::F64)?.try_to_vec::<f64>()?;
     let noise: Vec<f64> = {
@@ -164,8 +187,10 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
         let mut one = |x: f64| if x <= 0.0 { g.uniform53() * (upper - lower) + lower } else { 1.0 };
         x.into_iter().map(&mut one).collect()
     };
-    let noise = super::util::cast(&Tensor::from_vec_raw(noise, input.sizes())?, input.dtype())?;
-    let y = core_ops::mul(input, &noise)?;
+    let work = super::util::wide(input.dtype());
+    let noise = super::util::cast(&Tensor::from_vec_raw(noise, input.sizes())?, work)?;
+    let y = core_ops::mul(&super::util::cast(input, work)?, &noise)?;
+    let y = super::util::cast(&y, input.dtype())?;
     if inplace {
         core_ops::copy_(input, &y, false)?;
         return Ok(input.clone());
@@ -174,6 +199,9 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
 }
 /// `glu`
 pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
+    if !input.dtype().is_floating() {
+        return Err(Error::not_implemented_for("glu_cpu", input.dtype()));
+    }
     ensure!(input.dim() > 0, Runtime, "glu does not support 0-dimensional tensors");
     let d = wrap_dim(dim, input.dim())?;
     let n = input.sizes()[d];

@@ -51,6 +51,25 @@ pub fn scaled_dot_product_attention(
         Runtime,
         "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
     );
+    if super::util::wide(query.dtype()) != query.dtype() {
+        // halves are attended to in float32 and rounded once
+        let up = |t: &Tensor| cast(t, DType::F32);
+        let mask = match attn_mask {
+            Some(m) if m.dtype() != DType::Bool => Some(up(m)?),
+            m => m.cloned(),
+        };
+        let y = scaled_dot_product_attention(
+            &up(query)?,
+            &up(key)?,
+            &up(value)?,
+            mask.as_ref(),
+            dropout_p,
+            is_causal,
+            scale,
+            enable_gqa,
+        )?;
+        return cast(&y, query.dtype());
+    }
     let (mut k, mut v) = (key.clone(), value.clone());
     if enable_gqa {
         ensure!(
@@ -72,11 +91,7 @@ pub fn scaled_dot_product_attention(
     let e = query.sizes()[query.dim() - 1];
     let scale = scale.unwrap_or(1.0 / (e as f64).sqrt());
 
-    // each side takes the root, so that the products of halves do not overflow
-    let root = number(scale.abs().sqrt())?;
-    let q = core::mul(query, &if scale < 0.0 { number(-scale.abs().sqrt())? } else { root.clone() })?;
-    let kt = core::mul(&core::transpose(&k, -2, -1)?, &root)?;
-    let mut scores = core::matmul(&q, &kt)?;
+    let mut scores = core::mul(&core::matmul(query, &core::transpose(&k, -2, -1)?)?, &number(scale)?)?;
     let (l, s) = (scores.sizes()[scores.dim() - 2], scores.sizes()[scores.dim() - 1]);
     let causal = if is_causal {
         let m: Vec<B8> = (0..l).flat_map(|i| (0..s).map(move |j| B8::from(j <= i))).collect();

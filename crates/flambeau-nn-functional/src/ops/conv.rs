@@ -208,7 +208,14 @@ pub fn convolution_cpu(
     } else {
         kernels::forward(&s, a.any(0)?, a.any(1)?, bias, a.any_mut(0)?)
     };
-    done(r, "convolution", x.dtype())
+    let label = match (transposed, w.dim()) {
+        (true, 5) => "slow_conv_transpose3d_out_cpu",
+        (true, _) => "slow_conv_transpose2d_out_cpu",
+        (false, _) if dilation.iter().any(|d| *d != 1) => "slow_conv_dilated<>",
+        (false, 5) => "compute_columns3d",
+        (false, _) => "slow_conv2d_cpu",
+    };
+    done(r, label, x.dtype())
 }
 
 /// Shapes of a gradient: everything was checked in the forward call, but by-name callers may pass anything.

@@ -11,6 +11,18 @@ pub fn dropout_mask_meta_fn(self_: &Tensor, _p: f64) -> Result<Tensor> {
 }
 /// `_dropout_mask`
 pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
+    if self_.is_complex() {
+        let real = core_ops::empty_like(self_, Some(self_.dtype().to_real()), None, None, None, None)?;
+        return core_ops::to_copy(
+            &dropout_mask(&real, p)?,
+            Some(self_.dtype()),
+            None,
+            None,
+            None,
+            false,
+            None,
+        );
+    }
     let out = core_ops::empty_like(self_, None, None, None, None, None)?;
     {
         let a = Access::new(&[], &[&out])?;
@@ -60,7 +72,11 @@ pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 /// `torch.feature_dropout`
 pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     check(p)?;
-    ensure!(input.dim() >= 2, Runtime, "Feature dropout requires at least 2 dimensions in the input");
+    ensure!(
+        !train || p == 0.0 || input.numel() == 0 || input.dim() >= 2,
+        Runtime,
+        "Feature dropout requires at least 2 dimensions in the input"
+    );
     masked(input, &ones_at(input, 2)?, p, train)
 }
 /// `dropout1d`
@@ -128,7 +144,7 @@ pub fn feature_alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bo
 }
 /// `torch.feature_alpha_dropout`
 pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    if input.dim() < 2 {
+    if train && p != 0.0 && input.numel() > 0 && input.dim() < 2 {
         bail!(Runtime, "Feature dropout requires at least 2 dimensions in the input");
     }
     alpha(input, 2, p, train)

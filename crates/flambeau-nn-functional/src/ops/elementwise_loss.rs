@@ -28,6 +28,13 @@ fn floating(t: &Tensor, label: &str) -> Result<()> {
     }
     Ok(())
 }
+/// Of float32 or float64.
+fn single(t: &Tensor, label: &str) -> Result<()> {
+    if !matches!(t.dtype(), DType::F32 | DType::F64) {
+        return Err(Error::not_implemented_for(label, t.dtype()));
+    }
+    Ok(())
+}
 /// Both of the broadcast shape, and of the promoted dtype's kernel.
 fn difference(input: &Tensor, target: &Tensor, label: Option<&str>) -> Result<Tensor> {
     broadcast_all(&[input, target])?;
@@ -211,7 +218,10 @@ pub fn hinge_embedding_loss(
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
     let zero = number(0)?;
-    let far = at_least_zero(&sub(&number(margin)?, input)?)?;
+    // the margin is a number of the input's dtype
+    let margin =
+        core::full_like(&input.alias_detached(), Scalar::Float(margin), None, None, None, None, None)?;
+    let far = at_least_zero(&sub(&margin, input)?)?;
     let far = core::where_(&core::ne(target, &number(1)?)?, &far, &zero)?;
     let near = core::where_(&core::ne(target, &number(-1)?)?, input, &zero)?;
     reduced(&add(&far, &near)?, reduction)
@@ -239,7 +249,8 @@ pub fn margin_ranking_loss(
         size(input2),
         size(target)
     );
-    let x = core::mul(&core::neg(target)?, &sub(input1, input2)?)?;
+    let d = sub(input1, input2)?;
+    let x = core::mul(&core::neg(target)?, &d)?;
     reduced(&at_least_zero(&plus(&x, margin)?)?, reduction)
 }
 /// `soft_margin_loss`
@@ -251,7 +262,25 @@ pub fn soft_margin_loss(
     reduction: &str,
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
-    let e = core::exp(&core::mul(&core::neg(target)?, input)?)?;
+    // PyTorch computes in the target's memory
+    broadcast_all(&[input, target])?;
+    let negative = core::neg(target)?;
+    let common = flambeau_core::promotion::result_type(&[target, input])?;
+    let fits = |from: DType, to: DType| -> Result<()> {
+        ensure!(
+            flambeau_core::promotion::can_cast(from, to),
+            Runtime,
+            "result type {} can't be cast to the desired output type {}",
+            from.scalar_type_name(),
+            to.scalar_type_name()
+        );
+        Ok(())
+    };
+    fits(common, target.dtype())?;
+    if common.is_integral(true) {
+        fits(flambeau_core::promotion::default_dtype(), target.dtype())?;
+    }
+    let e = core::exp(&core::mul(&negative, input)?)?;
     reduced(&core::log1p(&e)?, reduction)
 }
 /// `multilabel_soft_margin_loss`
@@ -344,7 +373,7 @@ pub fn multi_margin_loss(
         "expected scalar type Long but found {}",
         target.dtype().scalar_type_name()
     );
-    floating(input, "multi_margin_loss")?;
+    single(input, "multi_margin_loss_cpu_kernel")?;
     let t = target.try_to_vec::<i64>()?;
     ensure!(t.iter().all(|t| (0..c).contains(t)), Runtime, "target out of range");
     let mask = class_mask(&t, c)?;
@@ -388,26 +417,27 @@ pub fn multilabel_margin_loss(
         "expected scalar type Long but found {}",
         target.dtype().scalar_type_name()
     );
-    floating(input, "multilabel_margin_loss_forward_out_frame")?;
+    single(input, "multilabel_margin_loss_forward_out_frame")?;
     let t = target.try_to_vec::<i64>()?;
     ensure!(t.iter().all(|t| (-1..c).contains(t)), Runtime, "target out of range");
     // each target class against all classes that are none
-    let mut pairs_of = vec![flambeau_core::B8::from(false); (n * c * c) as usize];
+    // how often each pair counts: a class may be wanted twice
+    let mut pairs_of = vec![0f32; (n * c * c) as usize];
     for (i, row) in t.chunks_exact(c as usize).enumerate() {
         let wanted: Vec<i64> = row.iter().copied().take_while(|t| *t >= 0).collect();
         for y in &wanted {
             for k in 0..c {
                 let at = (i as i64 * c + *y) * c + k;
                 if !wanted.contains(&k) {
-                    pairs_of[at as usize] = flambeau_core::B8::from(true);
+                    pairs_of[at as usize] += 1.0;
                 }
             }
         }
     }
-    let pairs = Tensor::from_vec_raw(pairs_of, &[n, c, c])?;
+    let pairs = cast(&Tensor::from_vec_raw(pairs_of, &[n, c, c])?, x.dtype())?;
     let d = sub(&core::unsqueeze(&x, 1)?, &core::unsqueeze(&x, 2)?)?;
     let z = at_least_zero(&plus(&d, 1.0)?)?;
-    let z = core::where_(&pairs, &z, &number(0)?)?;
+    let z = core::mul(&z, &pairs)?;
     let loss = core::div(&core::sum(&z, Some(&[1, 2]), false, None)?, &number(c)?)?;
     if input.dim() < 2 {
         return core::reshape(&loss, &[]);
@@ -526,6 +556,12 @@ pub fn gaussian_nll_loss(
     ensure!(matches!(reduction, "none" | "mean" | "sum"), Value, "{reduction} is not valid");
     let low: i64 = core::sum(&core::lt(&var, &number(0)?)?, None, false, None)?.try_item()?;
     ensure!(low == 0, Value, "var has negative entry/entries");
+    ensure!(
+        !var.dtype().is_integral(true),
+        Runtime,
+        "result type Float can't be cast to the desired output type {}",
+        var.dtype().c_name()
+    );
     // the bound is not differentiated
     let bounded = core::clamp_min(&var.alias_detached(), Scalar::Float(eps))?;
     let var = add(&var, &sub(&bounded, &var.alias_detached())?)?;
@@ -584,6 +620,12 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result
 }
 /// `normalize`
 pub fn normalize(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
+    ensure!(
+        !input.dtype().is_integral(true),
+        Unsupported,
+        "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
+        input.dtype().scalar_type_name()
+    );
     let d = wrap_dim(dim, input.dim())? as i64;
     let n = at_least(&norm(input, p, d, true)?, eps)?;
     core::div(input, &n)

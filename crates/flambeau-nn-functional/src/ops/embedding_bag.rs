@@ -132,24 +132,26 @@ pub fn embedding_bag(
     }
     let all = Tensor::from_vec_raw(all, &shape)?;
     let mut e = super::embedding_lookup(weight, &all, -1, scale_grad_by_freq, sparse)?;
+    // halves are weighted and summed in float32
+    e = cast(&e, super::util::wide(weight.dtype()))?;
     if let Some(p) = per_sample_weights {
         let flat = core::reshape(p, &[1, p.numel()])?;
         let from = Tensor::from_vec_raw(from, &[1, (bags * long) as i64])?;
         let w = core::reshape(&super::plane_gather(&flat, &from, 1)?, &shape)?;
-        e = core::mul(&e, &core::unsqueeze(&w, -1)?)?;
+        e = core::mul(&e, &cast(&core::unsqueeze(&w, -1)?, e.dtype())?)?;
     }
     if mode == "max" {
         let low = core::where_(&used, &e, &number(f64::NEG_INFINITY)?)?;
         let best = core::max_dim(&low, 1, false)?.0;
         let empty: Vec<B8> = counts.iter().map(|c| B8::from(*c == 0.0)).collect();
         let empty = Tensor::from_vec_raw(empty, &[bags as i64, 1])?;
-        return core::where_(&empty, &number(0)?, &best);
+        return cast(&core::where_(&empty, &number(0)?, &best)?, weight.dtype());
     }
     let sum = core::sum(&core::where_(&used, &e, &number(0)?)?, Some(&[1]), false, None)?;
     if mode == "sum" {
-        return Ok(sum);
+        return cast(&sum, weight.dtype());
     }
     let counts: Vec<f64> = counts.iter().map(|c| c.max(1.0)).collect();
     let counts = cast(&Tensor::from_vec_raw(counts, &[bags as i64, 1])?, sum.dtype())?;
-    core::div(&sum, &counts)
+    cast(&core::div(&sum, &counts)?, weight.dtype())
 }

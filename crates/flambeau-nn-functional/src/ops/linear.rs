@@ -30,7 +30,12 @@ pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
         if w.len() == 1 {
             bail!(Runtime, "size mismatch, got input ({rows}), mat ({rows}x{last}), vec ({features})");
         }
-        bail!(Runtime, "mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {features}x{})", w[0]);
+        bail!(
+            Runtime,
+            "{}: mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and {features}x{})",
+            if bias.is_some() && x.len() <= 2 { "addmm" } else { "mm" },
+            w[0]
+        );
     }
     ensure!(
         input.dtype() == weight.dtype(),
@@ -141,6 +146,9 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
             t.sizes()[lead],
             w.sizes()[d]
         );
+    }
+    if a.dtype() == DType::Bool {
+        return Err(flambeau_core::Error::not_implemented_for("bmm", DType::Bool));
     }
     if let Some(bias) = bias {
         ensure!(

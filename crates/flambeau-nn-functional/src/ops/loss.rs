@@ -1,6 +1,6 @@
 //! Losses over classes: negative log likelihood and cross-entropy.
 
-use super::util::{cast, done, plain, plain_opt, torch_size};
+use super::util::{cast, done, plain, plain_opt};
 use crate::kernel::loss as kernels;
 use flambeau_core::access::Access;
 use flambeau_core::geometry::fmt_sizes;
@@ -259,12 +259,7 @@ fn check_batch(input: &Tensor, target: &Tensor) -> Result<()> {
             );
             bail!(Runtime, "size mismatch (got input: {}, target: {}", fmt_sizes(x), fmt_sizes(t));
         }
-        bail!(
-            Value,
-            "Expected target size {}, got {}",
-            torch_size(&want)[10..].trim_end_matches(')'),
-            fmt_sizes(t)
-        );
+        bail!(Runtime, "Expected target size {}, got {}", fmt_sizes(&want), fmt_sizes(t));
     }
     Ok(())
 }
@@ -296,7 +291,13 @@ pub fn cross_entropy(
     label_smoothing: f64,
 ) -> Result<Tensor> {
     let reduction = reduction_of(reduction, size_average, reduce)?;
-    if input.sizes() == target.sizes() && target.dtype().is_floating() {
+    if input.sizes() == target.sizes() {
+        ensure!(
+            target.dtype().is_floating(),
+            Runtime,
+            "Expected floating point type for target with class probabilities, got {}",
+            target.dtype().scalar_type_name()
+        );
         ensure!(ignore_index < 0, Runtime, "ignore_index is not supported for floating point target");
         return probabilities(input, target, weight, reduction, label_smoothing);
     }
@@ -305,6 +306,11 @@ pub fn cross_entropy(
         Runtime,
         "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
     );
+    if !input.dtype().is_floating() {
+        let last = input.dim() <= 2;
+        let label = if last { "log_softmax_lastdim_kernel_impl" } else { "log_softmax_kernel_impl" };
+        return Err(flambeau_core::Error::not_implemented_for(label, input.dtype()));
+    }
     check_batch(input, target)?;
     if target.dtype().is_floating() {
         bail!(

@@ -86,9 +86,9 @@ fn check_float(t: &Tensor, label: &str) -> Result<()> {
     }
     Ok(())
 }
-/// Dtype of parameters and statistics that go with an input, where there are none to tell.
+/// Dtype of statistics: that of the parameters, the input's where there are none.
 fn stat_dtype(input: &Tensor, given: Option<&Tensor>) -> DType {
-    given.map_or(wide(input.dtype()), Tensor::dtype)
+    given.map_or(input.dtype(), Tensor::dtype)
 }
 
 /// `native_batch_norm` on the meta device.
@@ -266,6 +266,9 @@ pub fn batch_norm(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
+    if input.numel() == 0 {
+        return unnormalised(input, weight, bias);
+    }
     if training && input.dim() >= 2 {
         let s = input.sizes();
         ensure!(
@@ -277,6 +280,17 @@ pub fn batch_norm(
     }
     super::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
         .map(|r| r.0)
+}
+/// Batch normalisation of nothing, which the parameters' gradients still go through.
+fn unnormalised(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
+    let mut out = core_ops::clone(input, None)?;
+    if let Some(w) = weight.filter(|w| w.numel() > 0) {
+        out = core_ops::mul(&out, &core_ops::select(w, 0, 0)?)?;
+    }
+    if let Some(b) = bias.filter(|b| b.numel() > 0) {
+        out = core_ops::add(&out, &core_ops::select(b, 0, 0)?, flambeau_core::Scalar::Int(1))?;
+    }
+    Ok(out)
 }
 /// `torch.batch_norm`
 pub fn batch_norm_torch(
@@ -651,6 +665,14 @@ pub fn rms_norm(
         // halves are computed in float32
         _ => f64::from(f32::EPSILON),
     });
+    if input.is_complex() {
+        let dims: Vec<i64> = (1..=normalized_shape.len() as i64).map(|d| -d).collect();
+        let square = core_ops::mean(&core_ops::mul(input, input)?, Some(&dims), true, None)?;
+        let eps = super::util::number(eps)?;
+        let scale = core_ops::rsqrt(&core_ops::add(&square, &eps, flambeau_core::Scalar::Int(1))?)?;
+        let y = core_ops::mul(input, &scale)?;
+        return weight.map_or(Ok(y.clone()), |w| core_ops::mul(&y, w));
+    }
     super::fused_rms_norm(input, normalized_shape, weight, eps).map(|r| r.0)
 }
 

@@ -86,6 +86,8 @@ const REPLICATE: i64 = 1;
 
 /// For each position of the padded dimension the one of the input that it shows.
 fn sources(n: i64, (before, after): (i64, i64), mode: i64) -> Vec<usize> {
+    // wrapping goes around what negative padding leaves
+    let left = n + before.min(0) + after.min(0);
     (-before..n + after)
         .map(|i| {
             let j = match mode {
@@ -94,7 +96,7 @@ fn sources(n: i64, (before, after): (i64, i64), mode: i64) -> Vec<usize> {
                     if j >= n { 2 * (n - 1) - j } else { j }
                 }
                 REPLICATE => i.clamp(0, n - 1),
-                _ => i.rem_euclid(n.max(1)),
+                _ => (i + before.min(0)).rem_euclid(left.max(1)) - before.min(0),
             };
             j as usize
         })

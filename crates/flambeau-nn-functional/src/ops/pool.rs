@@ -56,13 +56,7 @@ fn windows(
         "dilation should be greater than zero, but got {}",
         named(dilation, "dilation")
     );
-    let what = if n == 3 {
-        "4D or 5D"
-    } else if n == 2 {
-        "3D or 4D"
-    } else {
-        "2D or 3D"
-    };
+    let what = ["2D or 3D", "3D or 4D", "4D or 5D"][n - 1];
     for d in 0..n {
         ensure!(pad[d] >= 0, Runtime, "pad must be non-negative, but got pad: {}", pad[d]);
         ensure!(
@@ -73,6 +67,22 @@ fn windows(
             kernel[d],
             dilation[d]
         );
+    }
+    if n == 3 {
+        if name == "max_pool3d" {
+            let batch = usize::from(sizes.len() == n + 2);
+            if let Some(d) = (batch..sizes.len()).find(|d| sizes[*d] == 0) {
+                bail!(
+                    Runtime,
+                    "max_pool3d_with_indices_out_cpu_template(): Expected input to have non-zero size for non-batch \
+                     dimensions, but input has sizes {} with dimension {d} being empty",
+                    fmt_sizes(sizes)
+                );
+            }
+        }
+        check_input(sizes, n, "").map_err(|_| rank_error(what))?;
+    } else if name == "max_pool2d" && sizes.len() != 3 && sizes.len() != 4 {
+        return Err(rank_error(what));
     }
     check_input(
         sizes,
@@ -97,6 +107,55 @@ fn windows(
         by(&[&[sizes[first - 1]], &out[first..]].concat().iter().map(|d| (*d).max(0)).collect::<Vec<_>>())
     );
     Ok(out)
+}
+fn rank_error(what: &str) -> Error {
+    Error::runtime(format!("non-empty {what} (batch mode) tensor expected for input"))
+}
+/// What PyTorch checks first where a maximum over one dimension is asked for without positions.
+fn check_max_pool1d(
+    input: &Tensor,
+    kernel: i64,
+    stride: i64,
+    pad: i64,
+    dilation: i64,
+    ceil: bool,
+) -> Result<()> {
+    check_input(
+        input.sizes(),
+        1,
+        "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input,",
+    )?;
+    let least = |v: i64, what: &str| -> Result<()> {
+        ensure!(v > 0, Runtime, "max_pool1d() {what} must be greater than zero, but got {v}");
+        Ok(())
+    };
+    least(kernel, "kernel_size")?;
+    least(stride, "stride")?;
+    least(dilation, "dilation")?;
+    let n = input.sizes()[input.dim() - 1];
+    let Some(reach) = dilation.checked_mul(kernel - 1).and_then(|r| r.checked_add(1)) else {
+        bail!(
+            Runtime,
+            "effective kernel size overflows, but got kernel_size={kernel} and dilation={dilation}"
+        );
+    };
+    ensure!(pad >= 0, Runtime, "pad must be non-negative, but got pad: {pad}");
+    ensure!(
+        pad <= reach / 2,
+        Runtime,
+        "pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={kernel} and \
+         dilation={dilation}"
+    );
+    let room = n.saturating_add(2 * pad).saturating_sub(reach);
+    let mut out = room.saturating_add(if ceil { stride - 1 } else { 0 }).div_euclid(stride) + 1;
+    if ceil && (out - 1).saturating_mul(stride) >= n + pad {
+        out -= 1;
+    }
+    ensure!(out > 0, Runtime, "max_pool1d() Invalid computed output size: {out}");
+    if !input.dtype().is_floating() {
+        return Err(Error::not_implemented_for("max_pool1d_impl", input.dtype()));
+    }
+    Ok(())
 }
 fn named(v: &[i64], what: &str) -> String {
     let axis = ["T", "H", "W"];
@@ -350,10 +409,6 @@ pub fn avg_pool_meta(
 ) -> Result<OutMeta> {
     let n = kernel_size.len();
     ensure!(divisor_override != Some(0), Runtime, "divisor must be not zero");
-    if n == 3 {
-        check_input(self_.sizes(), n, "non-empty 4D or 5D (batch mode) tensor expected for input")
-            .map_err(|_| Error::runtime("non-empty 4D or 5D (batch mode) tensor expected for input"))?;
-    }
     let one = vec![1; n];
     let name = ["avg_pool1d", "avg_pool2d", "avg_pool3d"][(n.clamp(1, 3)) - 1];
     let sizes = windows(self_.sizes(), kernel_size, stride, padding, &one, ceil_mode, name)?;
@@ -430,6 +485,17 @@ pub fn avg_pool_backward_cpu(
 /// `_adaptive_avg_pool`
 pub fn adaptive_avg_pool_meta(self_: &Tensor, output_size: &[i64]) -> Result<OutMeta> {
     let (x, n) = (self_.sizes(), output_size.len());
+    let d = self_.dtype();
+    if !d.is_floating() && (1..=3).contains(&n) {
+        ensure!(
+            d.is_complex() || output_size.iter().any(|s| *s != 1),
+            Unsupported,
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+            d.scalar_type_name()
+        );
+        let label = if n == 3 { "adaptive_avg_pool3d_cpu" } else { "adaptive_avg_pool2d" };
+        return Err(Error::not_implemented_for(label, d));
+    }
     ensure!((1..=3).contains(&n), Runtime, "adaptive_avg_pool{n}d: output_size must be {n}");
     ensure!(
         output_size.iter().all(|d| *d >= 0),
@@ -564,6 +630,10 @@ macro_rules! pools {
             if return_indices {
                 return Err(use_indices(stringify!($max)));
             }
+            if $n == 1 {
+                let [k, s, p, d] = options(stringify!($max), 1, kernel_size, stride, padding, dilation)?;
+                check_max_pool1d(input, k[0], s[0], p[0], d[0], ceil_mode)?;
+            }
             super::$max_with(input, kernel_size, stride, padding, dilation, ceil_mode, true).map(|r| r.0)
         }
         #[doc = concat!("`", stringify!($max_with), "`")]
@@ -630,13 +700,24 @@ fn unpool(
 ) -> Result<Tensor> {
     let [k, s, p, _] = options(name, n, kernel, stride, padding, &[1])?;
     let x = input.sizes();
+    // one dimension is unpooled as two
+    let as_ = n.max(2);
+    let rank = x.len() + as_ - n;
     ensure!(
-        x.len() == n + 1 || x.len() == n + 2,
+        rank == as_ + 1 || rank == as_ + 2,
         Runtime,
-        "Input to {name} should be a {}d or {}d Tensor, but got: {}",
-        n + 1,
-        n + 2,
-        fmt_sizes(x)
+        "Input to max_unpooling{as_}d should be a {}d or {}d Tensor, but got a tensor with {rank} dimensions.",
+        as_ + 1,
+        as_ + 2
+    );
+    if !input.dtype().is_floating() {
+        return Err(Error::not_implemented_for(&format!("max_unpool{as_}d"), input.dtype()));
+    }
+    ensure!(
+        n != 3 || s.iter().all(|s| *s > 0),
+        Runtime,
+        "strides should be greater than zero, but got stride: {}",
+        fmt_sizes(&s)
     );
     ensure!(
         indices.dtype() == DType::I64,

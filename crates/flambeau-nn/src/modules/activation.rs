@@ -1,6 +1,7 @@
 //! Activations.
 
 use super::{layer, plain};
+use flambeau_core::class::PyText;
 use flambeau_core::{Result, Scalar, Tensor, ops};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;
@@ -10,6 +11,7 @@ macro_rules! activations {
     ($(
         $(#[$doc:meta])*
         $t:ident $options:ident $path:literal ($($(#[$fm:meta])* $field:ident: $ty:ty),*) repr($($repr:tt)*)
+        $(check |$c:ident| $check:expr,)?
         |$o:ident, $x:ident| $e:expr;
     )*) => {$(
         #[doc = concat!("Options of [`", stringify!($t), "`].")]
@@ -17,7 +19,13 @@ macro_rules! activations {
         pub struct $options {
             $($(#[$fm])* pub $field: $ty),*
         }
-        plain!($(#[$doc])* $t, $options);
+        plain!($(#[$doc])* $t, $options, |o| {
+            $({
+                let $c = &o;
+                $check?;
+            })?
+            Ok::<_, flambeau_core::Error>(o)
+        });
         layer!($t, |m, $x| {
             #[allow(unused_variables)]
             let $o = &m.options;
@@ -37,6 +45,18 @@ fn either(
         return Ok(x.clone());
     }
     fresh(x)
+}
+
+/// A range of limits.
+fn range(low: f64, high: f64) -> Result<()> {
+    flambeau_core::ensure!(
+        low < high,
+        Assertion,
+        "max_val ({}) must be greater than min_val ({})",
+        high.py_text(),
+        low.py_text()
+    );
+    Ok(())
 }
 
 activations! {
@@ -88,6 +108,7 @@ activations! {
         (/** Lower limit. */ #[default(-1.0)] min_val: f64, /** Upper limit. */ #[default(1.0)] max_val: f64,
          /** Writes the result to the input. */ #[default(false)] inplace: bool)
         repr(min_val=, max_val=, inplace=?)
+        check |o| range(o.min_val, o.max_val),
         |o, x| f::hardtanh(x, Scalar::Float(o.min_val), Scalar::Float(o.max_val), o.inplace);
     /// A piecewise linear sigmoid.
     Hardsigmoid HardsigmoidOptions "torch.nn.Hardsigmoid"

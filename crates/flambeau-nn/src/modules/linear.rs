@@ -98,7 +98,7 @@ impl Bilinear {
         flambeau_core::ensure!(
             o.in1_features > 0,
             Value,
-            "in1_features must be > 0, but got {}",
+            "in1_features must be > 0, but got (in1_features={})",
             o.in1_features
         );
         let w = empty(&[o.out_features, o.in1_features, o.in2_features], o.dtype, o.device)?;

@@ -7,6 +7,7 @@ mod dropout;
 mod embedding;
 mod linear;
 mod loss;
+mod margins;
 mod norm;
 mod pooling;
 mod shape;
@@ -18,6 +19,7 @@ pub use dropout::*;
 pub use embedding::{Embedding, EmbeddingOptions};
 pub use linear::{Bilinear, BilinearOptions, Identity, IdentityOptions, Linear, LinearOptions};
 pub use loss::*;
+pub use margins::*;
 pub use norm::*;
 pub use pooling::*;
 pub use shape::{Flatten, FlattenOptions, Unflatten, UnflattenOptions};
@@ -25,6 +27,10 @@ pub use shape::{Flatten, FlattenOptions, Unflatten, UnflattenOptions};
 /// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
 macro_rules! layer {
     ($t:ident, |$m:ident, $x:ident| $body:expr) => {
+        layer!($t, |$m, $x| $body, run |m, x| m.try_forward(x).map(|t| vec![t]));
+    };
+    // calls by name may have more results
+    ($t:ident, |$m:ident, $x:ident| $body:expr, run |$rm:ident, $rx:ident| $run:expr) => {
         impl $t {
             /// `forward` with an error instead of a panic.
             ///
@@ -42,7 +48,7 @@ macro_rules! layer {
                 flambeau_core::ergonomic::expect(self.try_forward(input))
             }
         }
-        $crate::modules::by_name!($t, [input] => |m| m.try_forward(input));
+        $crate::modules::by_name!($t, [$rx] => |$rm| $run);
     };
 }
 /// The same of several tensors, which `forward` takes one by one and `call` as a tuple.
@@ -70,7 +76,7 @@ macro_rules! layer_of {
                 flambeau_core::ergonomic::expect(self.try_forward($($x),+))
             }
         }
-        $crate::modules::by_name!($t, [$($x),+] => |m| m.try_forward($($x),+));
+        $crate::modules::by_name!($t, [$($x),+] => |m| m.try_forward($($x),+).map(|t| vec![t]));
     };
 }
 macro_rules! tuple_of {
@@ -88,7 +94,7 @@ macro_rules! by_name {
             fn run(&self, inputs: &[flambeau_core::Tensor]) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
                 let $m = self;
                 match inputs {
-                    [$($x),+] => $call.map(|t| vec![t]),
+                    [$($x),+] => $call,
                     _ => Err(flambeau_core::Error::type_(format!(
                         "{}.forward() got {} tensors",
                         stringify!($t),

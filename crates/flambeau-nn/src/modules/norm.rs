@@ -1,6 +1,7 @@
 //! Normalisation.
 
 use super::{empty, layer};
+use crate::args::Shape;
 use crate::base::Base;
 use crate::module::Module;
 use crate::parameter::{Buffer, Parameter};
@@ -105,6 +106,12 @@ macro_rules! batch_norm {
                     factor = 1.0 / count.try_item::<f64>()?;
                 }
             }
+            if training && o.eps <= 0.0 {
+                return Err(Error::value(format!(
+                    "batch_norm eps must be positive during training, but got {}",
+                    flambeau_core::class::PyText::py_text(&o.eps)
+                )));
+            }
             let keep = !training || o.track_running_stats;
             let (mean, var) = (m.running_mean.as_deref().filter(|_| keep), m.running_var.as_deref().filter(|_| keep));
             let by_batch = training || (m.running_mean.is_none() && m.running_var.is_none());
@@ -120,7 +127,7 @@ batch_norm!(BatchNorm3d, BatchNorm3dOptions, "torch.nn.BatchNorm3d", 5, "5D");
 #[class("torch.nn.LayerNorm", build = LayerNorm, repr(normalized_shape, eps=, elementwise_affine=, bias=))]
 pub struct LayerNormOptions {
     /// Sizes of the last dimensions, which are normalised together.
-    pub normalized_shape: Vec<i64>,
+    pub normalized_shape: Shape,
     /// Added to the variance.
     #[default(1e-5)]
     pub eps: f64,
@@ -212,7 +219,7 @@ layer!(GroupNorm, |m, x| {
 #[class("torch.nn.RMSNorm", build = RMSNorm, repr(normalized_shape, eps=, elementwise_affine=))]
 pub struct RMSNormOptions {
     /// Sizes of the last dimensions, which are normalised together.
-    pub normalized_shape: Vec<i64>,
+    pub normalized_shape: Shape,
     /// Added to the mean square; the dtype's epsilon if not given.
     pub eps: Option<f64>,
     /// Whether each element is scaled.

@@ -1,13 +1,13 @@
 //! Pooling.
 
 use super::{layer, plain};
-use crate::args::{Dims, Ints};
-use flambeau_core::{Error, Result, ensure};
+use crate::args::{Dims, Ints, OwnInts};
+use flambeau_core::{Error, Result, Tensor, ensure};
 use flambeau_macros::class;
 use flambeau_nn_functional::ops as f;
 
 macro_rules! max_pool {
-    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident, $with:ident) => {
         #[doc = concat!("Options of [`", stringify!($pool), "`].")]
         #[class($path, build = $pool, repr(kernel_size=, stride=, padding=, dilation=, ceil_mode=))]
         pub struct $options {
@@ -21,7 +21,7 @@ macro_rules! max_pool {
             /// Distance of the window's elements.
             #[default(1)]
             pub dilation: Ints<$n>,
-            /// Whether the indices of the maxima are wanted: use the functional form with indices for them.
+            /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
             #[default(false)]
             pub return_indices: bool,
             /// Rounds the output's size up.
@@ -34,23 +34,36 @@ macro_rules! max_pool {
                 let mut o = o;
                 // printing shows the stride that is used
                 o.stride = Some(o.stride.unwrap_or(o.kernel_size));
-                if o.return_indices {
-                    Err(Error::missing(concat!(stringify!($pool), "(return_indices=True)")))
-                } else {
-                    Ok(o)
-                }
+                Ok::<_, Error>(o)
             }
         );
         layer!($pool, |m, x| {
             let o = &m.options;
             let stride = o.stride.unwrap_or(o.kernel_size).each();
             f::$op(x, &o.kernel_size.each(), Some(&stride), &o.padding.each(), &o.dilation.each(), o.ceil_mode, false)
+        }, run |m, x| {
+            if !m.options.return_indices {
+                return m.try_forward(x).map(|t| vec![t]);
+            }
+            m.try_forward_with_indices(x).map(|(values, indices)| vec![values, indices])
         });
+        impl $pool {
+            /// The largest elements, and their positions in their planes.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward_with_indices(&self, input: &Tensor) -> Result<(Tensor, Tensor)> {
+                let o = &self.options;
+                let stride = o.stride.unwrap_or(o.kernel_size).each();
+                let (k, p, d) = (o.kernel_size.each(), o.padding.each(), o.dilation.each());
+                f::$with(input, &k, Some(&stride), &p, &d, o.ceil_mode, true)
+            }
+        }
     };
 }
-max_pool!(1, MaxPool1d, MaxPool1dOptions, "torch.nn.MaxPool1d", max_pool1d);
-max_pool!(2, MaxPool2d, MaxPool2dOptions, "torch.nn.MaxPool2d", max_pool2d);
-max_pool!(3, MaxPool3d, MaxPool3dOptions, "torch.nn.MaxPool3d", max_pool3d);
+max_pool!(1, MaxPool1d, MaxPool1dOptions, "torch.nn.MaxPool1d", max_pool1d, max_pool1d_with_indices);
+max_pool!(2, MaxPool2d, MaxPool2dOptions, "torch.nn.MaxPool2d", max_pool2d, max_pool2d_with_indices);
+max_pool!(3, MaxPool3d, MaxPool3dOptions, "torch.nn.MaxPool3d", max_pool3d, max_pool3d_with_indices);
 
 /// Options of [`AvgPool1d`].
 #[class("torch.nn.AvgPool1d", build = AvgPool1d, repr(kernel_size=, stride=, padding=))]
@@ -136,24 +149,20 @@ macro_rules! adaptive {
         #[class($path, build = $pool, repr(output_size=))]
         pub struct $options {
             /// Sizes of the output.
-            pub output_size: Ints<$n>,
+            pub output_size: OwnInts<$n>,
         }
         plain!(
             /// Pooling with windows that give an output of the wanted size.
-            $pool, $options, |o| positive(&o.output_size.each()).map(|()| o)
+            $pool, $options, |o| positive(o.output_size.given()).map(|()| o)
         );
         layer!($pool, |m, $x| {
-            let $size = &m.options.output_size.each();
+            let $size = &m.options.output_size.of($x.sizes())?;
             $call
         });
     };
 }
-fn positive(sizes: &[i64]) -> Result<()> {
-    ensure!(
-        sizes.iter().all(|s| *s >= 0),
-        Runtime,
-        "elements of output_size must be greater than or equal to 0"
-    );
+fn positive(mut sizes: impl Iterator<Item = i64>) -> Result<()> {
+    ensure!(sizes.all(|s| s >= 0), Runtime, "elements of output_size must be greater than or equal to 0");
     Ok(())
 }
 adaptive!(1, AdaptiveAvgPool1d, AdaptiveAvgPool1dOptions, "torch.nn.AdaptiveAvgPool1d", |x, s| {
@@ -165,3 +174,55 @@ adaptive!(2, AdaptiveAvgPool2d, AdaptiveAvgPool2dOptions, "torch.nn.AdaptiveAvgP
 adaptive!(3, AdaptiveAvgPool3d, AdaptiveAvgPool3dOptions, "torch.nn.AdaptiveAvgPool3d", |x, s| {
     f::adaptive_avg_pool3d(x, s)
 });
+
+macro_rules! adaptive_max {
+    ($n:literal, $pool:ident, $options:ident, $path:literal, $op:ident) => {
+        #[doc = concat!("Options of [`", stringify!($pool), "`].")]
+        #[class($path, build = $pool, repr(output_size=))]
+        pub struct $options {
+            /// Sizes of the output.
+            pub output_size: OwnInts<$n>,
+            /// Whether calls by name also give the positions of the maxima; here `try_forward_with_indices` does.
+            #[default(false)]
+            pub return_indices: bool,
+        }
+        plain!(
+            /// The largest elements of windows that give an output of the wanted size.
+            $pool, $options, |o| positive(o.output_size.given()).map(|()| o)
+        );
+        layer!($pool, |m, x| m.try_forward_with_indices(x).map(|r| r.0), run |m, x| {
+            let (values, indices) = m.try_forward_with_indices(x)?;
+            Ok(if m.options.return_indices { vec![values, indices] } else { vec![values] })
+        });
+        impl $pool {
+            /// The largest elements, and their positions in their planes.
+            ///
+            /// # Errors
+            /// Inputs that do not fit.
+            pub fn try_forward_with_indices(&self, input: &Tensor) -> Result<(Tensor, Tensor)> {
+                f::$op(input, &self.options.output_size.of(input.sizes())?, true)
+            }
+        }
+    };
+}
+adaptive_max!(
+    1,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool1dOptions,
+    "torch.nn.AdaptiveMaxPool1d",
+    adaptive_max_pool1d_with_indices
+);
+adaptive_max!(
+    2,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool2dOptions,
+    "torch.nn.AdaptiveMaxPool2d",
+    adaptive_max_pool2d_with_indices
+);
+adaptive_max!(
+    3,
+    AdaptiveMaxPool3d,
+    AdaptiveMaxPool3dOptions,
+    "torch.nn.AdaptiveMaxPool3d",
+    adaptive_max_pool3d_with_indices
+);

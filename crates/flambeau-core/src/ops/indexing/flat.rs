@@ -162,13 +162,20 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     })
 }
 
+/// `where` of a condition alone.
+pub fn where_nonzero(condition: &Tensor) -> Result<Vec<Tensor>> {
+    crate::ops::nonzero_tuple(condition)
+}
 /// `nonzero`
 pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
+    if self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for("nonzero_count_cpu", self_.dtype()));
+    }
     let x = plain(self_)?;
     let shape: Vec<usize> = x.sizes().iter().map(|s| *s as usize).collect();
     let (v, n) = {
         let a = Access::new(&[&x], &[])?;
-        let unsupported = || Error::not_implemented_for("nonzero_cpu", x.dtype());
+        let unsupported = || Error::not_implemented_for("nonzero_count_cpu", x.dtype());
         match shape.len() {
             0 => (Vec::new(), sort::erased::mask_count(a.any(0)?).ok_or_else(unsupported)?),
             d => {

@@ -43,5 +43,19 @@ parts! {
 }
 /// `narrow_copy`
 pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    crate::ensure!(self_.dim() > 0, Runtime, "narrow() cannot be applied to a 0-dim tensor.");
+    crate::ensure!(
+        dim < self_.dim() as i64,
+        Runtime,
+        "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.  (Could this error message be \
+         improved?  If so, please report an enhancement request to PyTorch.)"
+    );
+    let d = crate::geometry::wrap_dim(dim, self_.dim())?;
+    crate::ensure!(
+        length >= 0,
+        Runtime,
+        "start ({start}) + length ({length}) exceeds dimension size ({}).",
+        self_.sizes()[d]
+    );
     crate::ops::clone(&crate::ops::narrow(self_, dim, start, length)?, Some(crate::MemoryFormat::Contiguous))
 }

@@ -1,8 +1,8 @@
 //! Extremes and their positions, order statistics.
 
 use super::{
-    Dims, all_dims, as_geo, index_into, one, one_nonempty, reduce_into, reduced_dims, reduced_sizes,
-    select_into,
+    Dims, all_dims, as_geo, few_dims, index_into, one, one_nonempty, reduce_into, reduced_dims,
+    reduced_sizes, select_into,
 };
 use crate::access::Access;
 use crate::error::Result;
@@ -18,6 +18,21 @@ fn values_indices(self_: &Tensor, dims: &[usize], keepdim: bool) -> (OutMeta, Ou
         OutMeta::new(sizes.clone(), self_.dtype(), self_.device()),
         OutMeta::new(sizes, DType::I64, self_.device()),
     )
+}
+
+/// PyTorch has no order statistics of bools, complex numbers and wide unsigned integers.
+fn no_order(label: &str, self_: &Tensor) -> Result<()> {
+    if matches!(self_.dtype(), DType::Bool | DType::F8E4M3 | DType::F8E5M2) || self_.is_complex() {
+        return Err(Error::not_implemented_for(label, self_.dtype()));
+    }
+    refuse_wide_unsigned(label, self_)
+}
+/// Unsigned integers beyond a byte are refused by what orders elements.
+fn refuse_wide_unsigned(label: &str, self_: &Tensor) -> Result<()> {
+    if self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for(label, self_.dtype()));
+    }
+    Ok(())
 }
 
 macro_rules! extreme_dim {
@@ -41,7 +56,8 @@ macro_rules! extreme_dim {
         }
         #[doc = concat!("`", $name, "`")]
         pub fn $all_cpu(self_: &Tensor, out: &Tensor) -> Result<()> {
-            reduce_into(concat!($name, "_all_cpu"), self_, &all_dims(self_), out, erased::$value)
+            refuse_wide_unsigned(concat!($name, "_all"), self_)?;
+            reduce_into(concat!($name, "_all"), self_, &all_dims(self_), out, erased::$value)
         }
     )*};
 }
@@ -51,23 +67,24 @@ extreme_dim! {
 }
 
 macro_rules! extreme_value {
-    ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
+    ($($meta:ident $cpu:ident $name:literal $label:literal $kernel:ident;)*) => {$(
         #[doc = concat!("`", $name, "`")]
         pub fn $meta(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<OutMeta> {
+            refuse_wide_unsigned($label, self_)?;
             let dims = reduced_dims(self_.dim(), Some(dim))?;
             nonempty(self_, &dims, dim, $name)?;
             Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), self_.dtype(), self_.device()))
         }
         #[doc = concat!("`", $name, "`")]
         pub fn $cpu(self_: &Tensor, dim: &[i64], _keepdim: bool, out: &Tensor) -> Result<()> {
-            reduce_into(concat!($name, "_cpu"), self_, &reduced_dims(self_.dim(), Some(dim))?, out, erased::$kernel)
+            reduce_into($label, self_, &reduced_dims(self_.dim(), Some(dim))?, out, erased::$kernel)
         }
     )*};
 }
 fn nonempty(self_: &Tensor, dims: &Dims, dim: &[i64], name: &str) -> Result<()> {
     ensure!(
         !(dim.is_empty() && self_.numel() == 0),
-        Index,
+        Runtime,
         "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
     );
     for d in dims {
@@ -76,14 +93,19 @@ fn nonempty(self_: &Tensor, dims: &Dims, dim: &[i64], name: &str) -> Result<()> 
     Ok(())
 }
 extreme_value! {
-    amax_meta amax_cpu "amax" amax;
-    amin_meta amin_cpu "amin" amin;
+    amax_meta amax_cpu "amax" "max_values_cpu" amax;
+    amin_meta amin_cpu "amin" "min_values_cpu" amin;
 }
 
 /// `aminmax`
 pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+    ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
+    refuse_wide_unsigned(if dim.is_some() { "aminmax_cpu" } else { "aminmax_all_cpu" }, self_)?;
     let dims = match dim {
-        Some(d) => one_nonempty(self_, d, "aminmax")?,
+        Some(d) => {
+            few_dims(self_.dim())?;
+            one_nonempty(self_, d, "aminmax")?
+        }
         None => {
             ensure!(
                 self_.numel() > 0,
@@ -119,13 +141,15 @@ macro_rules! arg {
     ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
         #[doc = concat!("`", $name, "`")]
         pub fn $meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<OutMeta> {
+            ensure!(!self_.is_complex(), Type, concat!($name, "(): does not support complex input"));
+            ensure!(self_.dtype() != DType::Bool, Unsupported, concat!($name, "(): does not support bool input"));
             let dims = match dim {
                 Some(d) => one_nonempty(self_, d, concat!($name, "()"))?,
                 None => {
                     ensure!(
                         self_.numel() > 0,
                         Index,
-                        concat!($name, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+                        concat!($name, "(): Expected reduction dim to be specified for input.numel() == 0.")
                     );
                     all_dims(self_)
                 }
@@ -134,13 +158,7 @@ macro_rules! arg {
         }
         #[doc = concat!("`", $name, "`")]
         pub fn $cpu(self_: &Tensor, dim: Option<i64>, _keepdim: bool, out: &Tensor) -> Result<()> {
-            ensure!(
-                self_.dtype() != DType::Bool && !self_.is_complex(),
-                Unsupported,
-                "\"{}_cpu\" not implemented for '{}'",
-                $name,
-                self_.dtype().scalar_type_name()
-            );
+            refuse_wide_unsigned(concat!($name, "_cpu"), self_)?;
             match dim {
                 Some(d) => index_into(concat!($name, "_cpu"), self_, &one(self_, d)?, out, erased::$kernel),
                 None => {
@@ -163,6 +181,7 @@ macro_rules! order_dim {
     ($($meta:ident $cpu:ident $all:ident $name:literal $kernel:ident $op:ident;)*) => {$(
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+            no_order("median_out", self_)?;
             let dims = one(self_, dim)?;
             if let [d] = dims[..] {
                 ensure!(
@@ -176,10 +195,11 @@ macro_rules! order_dim {
         }
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
-            select_into(concat!($name, "_cpu"), self_, &one(self_, dim)?, (values, indices), erased::$kernel)
+            select_into("median_out", self_, &one(self_, dim)?, (values, indices), erased::$kernel)
         }
         #[doc = concat!("`", $name, "`: over all elements.")]
         pub fn $all(self_: &Tensor) -> Result<Tensor> {
+            no_order("median_cpu", self_)?;
             if self_.numel() == 0 {
                 ensure!(
                     self_.dtype().is_floating(),
@@ -201,6 +221,7 @@ order_dim! {
 
 /// `mode`
 pub fn mode_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+    refuse_wide_unsigned("mode_cpu", self_)?;
     Ok(values_indices(self_, &one_nonempty(self_, dim, "mode()")?, keepdim))
 }
 /// `mode`
@@ -210,6 +231,7 @@ pub fn mode_cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indic
 
 /// `kthvalue`
 pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
+    no_order("kthvalue_cpu", self_)?;
     let dims = one_nonempty(self_, dim, "kthvalue()")?;
     let n = dims.first().map_or(1, |d| self_.sizes()[*d]);
     ensure!(k >= 1 && k <= n, Runtime, "kthvalue(): selected number k out of range for dimension {dim}");

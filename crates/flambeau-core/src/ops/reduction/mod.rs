@@ -28,8 +28,16 @@ pub(crate) type Dims = SmallVec<[usize; 5]>;
 pub(crate) fn reduced_dims(rank: usize, dim: Option<&[i64]>) -> Result<Dims> {
     match dim {
         None | Some([]) => Ok((0..rank).collect()),
-        Some(d) => Ok(wrap_dims(d, rank)?.into_iter().filter(|d| *d < rank).collect()),
+        Some(d) => {
+            few_dims(rank)?;
+            Ok(wrap_dims(d, rank)?.into_iter().filter(|d| *d < rank).collect())
+        }
     }
+}
+/// PyTorch keeps reduced dims as 64 bits.
+pub(crate) fn few_dims(rank: usize) -> Result<()> {
+    ensure!(rank <= 64, Runtime, "only tensors with up to 64 dims are supported");
+    Ok(())
 }
 /// Sizes of the result.
 pub(crate) fn reduced_sizes(sizes: &[i64], dims: &[usize], keepdim: bool) -> SizeVec {
@@ -153,6 +161,9 @@ fn sum_like(
     kernel: fn(Any<'_>, Geo, AnyMut<'_>) -> Option<()>,
 ) -> Result<()> {
     let od = out.dtype();
+    if od == DType::C32 {
+        return Err(Error::not_implemented_for(label, od));
+    }
     if od == DType::I64 && self_.dtype().is_integral(true) {
         return reduce_into(label, self_, dims, out, kernel);
     }
@@ -188,7 +199,7 @@ pub fn nansum_meta(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<OutMeta> {
-    ensure!(!self_.is_complex(), Runtime, "nansum does not support complex inputs");
+    ensure!(!self_.is_complex(), Unsupported, "nansum on CPU does not support complex inputs");
     sum_meta(self_, dim, keepdim, dtype)
 }
 /// `nansum`
@@ -210,7 +221,7 @@ pub fn prod_meta(self_: &Tensor, dtype: Option<DType>) -> Result<OutMeta> {
 }
 /// `prod`
 pub fn prod_cpu(self_: &Tensor, _dtype: Option<DType>, out: &Tensor) -> Result<()> {
-    sum_like("prod_cpu", self_, &all_dims(self_), out, erased::prod)
+    sum_like("prod_out_cpu", self_, &all_dims(self_), out, erased::prod)
 }
 /// `prod.dim_int`
 pub fn prod_dim_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<OutMeta> {
@@ -225,7 +236,7 @@ pub fn prod_dim_cpu(
     _dtype: Option<DType>,
     out: &Tensor,
 ) -> Result<()> {
-    sum_like("prod_cpu", self_, &one(self_, dim)?, out, erased::prod)
+    sum_like("prod_out_cpu", self_, &one(self_, dim)?, out, erased::prod)
 }
 
 /// `mean.dim`
@@ -238,7 +249,7 @@ pub fn mean_meta(
     let d = dtype.unwrap_or(self_.dtype());
     ensure!(
         d.is_floating() || d.is_complex(),
-        Runtime,
+        Unsupported,
         "mean(): could not infer output dtype. {} dtype must be either a floating point or complex dtype. Got: {}",
         if dtype.is_some() { "Optional" } else { "Input" },
         d.scalar_type_name()
@@ -254,14 +265,17 @@ pub fn mean_cpu(
     _dtype: Option<DType>,
     out: &Tensor,
 ) -> Result<()> {
+    if out.dtype() == DType::C32 {
+        return Err(Error::not_implemented_for("sum_cpu", DType::C32));
+    }
     let x = if self_.dtype() == out.dtype() { self_.clone() } else { cast_to(self_, out.dtype())? };
-    reduce_into("mean_cpu", &x, &reduced_dims(self_.dim(), dim)?, out, erased::mean)
+    reduce_into("sum_cpu", &x, &reduced_dims(self_.dim(), dim)?, out, erased::mean)
 }
 /// `nanmean`: the sum of the numbers over how many there are.
 pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     ensure!(
         self_.dtype().is_floating() || self_.is_complex(),
-        Runtime,
+        Unsupported,
         "nanmean(): expected input to have floating point or complex dtype but got {}",
         self_.dtype().scalar_type_name()
     );
@@ -281,6 +295,11 @@ fn truth_into(
     label: &str,
     kernel: fn(Any<'_>, Geo, AnyMut<'_>) -> Option<()>,
 ) -> Result<()> {
+    if matches!(self_.dtype(), DType::F8E4M3 | DType::F8E5M2) {
+        // no reducing kernel reads these
+        let nonzero = ops::ne(self_, &crate::ergonomic::wrapped_number(0i64.into())?)?;
+        return truth_into(&nonzero, dims, out, label, kernel);
+    }
     if out.dtype() == DType::Bool {
         return reduce_into(label, self_, dims, out, kernel);
     }
@@ -340,7 +359,10 @@ pub fn count_nonzero_meta(self_: &Tensor, dim: Option<&[i64]>) -> Result<OutMeta
 }
 /// `count_nonzero`
 pub fn count_nonzero_cpu(self_: &Tensor, dim: Option<&[i64]>, out: &Tensor) -> Result<()> {
-    index_into("count_nonzero_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::count_nonzero)
+    if self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for("nonzero_count_cpu", self_.dtype()));
+    }
+    index_into("nonzero_count_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::count_nonzero)
 }
 
 /// `sum_to_size`: sums over the dims that broadcasting added or expanded.

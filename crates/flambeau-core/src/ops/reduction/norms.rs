@@ -22,7 +22,7 @@ pub fn linalg_vector_norm_meta(
     let d = dtype.unwrap_or(self_.dtype());
     ensure!(
         self_.dtype().is_floating() || self_.is_complex(),
-        Runtime,
+        Unsupported,
         "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
         self_.dtype().scalar_type_name()
     );
@@ -107,5 +107,5 @@ pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -
         };
         return crate::ops::copy::copy_into(out, &r);
     }
-    reduce_into("logsumexp_cpu", &x, &dims, out, erased::logsumexp)
+    reduce_into("max_values_cpu", &x, &dims, out, erased::logsumexp)
 }

@@ -20,9 +20,13 @@ fn quantile_of(
     ensure!(
         matches!(self_.dtype(), DType::F32 | DType::F64),
         Runtime,
-        "{name}() input tensor must be either float or double dtype"
+        "quantile() input tensor must be either float or double dtype"
     );
-    ensure!(self_.dtype() == q.dtype(), Runtime, "{name}() q tensor must be same dtype as the input tensor");
+    ensure!(
+        self_.dtype() == q.dtype(),
+        Runtime,
+        "quantile() q tensor must be same dtype as the input tensor"
+    );
     ensure!(
         matches!(interpolation, "linear" | "lower" | "higher" | "midpoint" | "nearest"),
         Runtime,

@@ -168,7 +168,19 @@ pub fn grid_sample(
         raw.iter().zip(&x[2..]).map(|(p, s)| bounded(p, *s, outside, aligned)).collect::<Result<_>>()?;
     if mode == "nearest" {
         let at: Vec<Tensor> = at.iter().map(|p| core::round(p, 0)).collect::<Result<_>>()?;
-        return fetch(input, &at);
+        // steps have a gradient for the grid, which is zero
+        let first = core::select(grid, -1, 0)?;
+        let all = core::full_like(
+            &first.alias_detached(),
+            Scalar::Bool(true),
+            Some(DType::Bool),
+            None,
+            None,
+            None,
+            None,
+        )?;
+        let zero = core::unsqueeze(&core::masked_fill(&first, &all, Scalar::Int(0))?, 1)?;
+        return core::add(&fetch(input, &at)?, &zero, ONE);
     }
     let low: Vec<Tensor> = at.iter().map(|p| core::floor(&p.alias_detached())).collect::<Result<_>>()?;
     let part: Vec<Tensor> = at.iter().zip(&low).map(|(p, l)| sub(p, l)).collect::<Result<_>>()?;

@@ -1,0 +1,1 @@
+//! Nothing here has a formula of its own.

@@ -1,0 +1,1 @@
+//! Copies of views are composites: they have no formulas of their own.

@@ -1,0 +1,534 @@
+//! Python functions that are more than their operators: those whose result depends on a flag, and those that parse their
+//! arguments by hand.
+
+use super::object::Kwargs;
+use super::{Adapt, Function, NativeFn, Target};
+use crate::error::{Error, Result};
+use crate::print::{self, PrintOptions, Profile};
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::value::{FromValue, IntoValue, Value};
+use crate::{DType, Device, MemoryFormat, ensure, indexing, literal, ops};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Function, flag, the flag's position, and what is called when it is set; the flag itself is not passed on.
+const FLAGS: &[(&str, &str, usize, &str)] = &[
+    ("torch.nonzero", "as_tuple", 1, "aten::nonzero_numpy"),
+    ("torch.Tensor.nonzero", "as_tuple", 1, "aten::nonzero_numpy"),
+    ("torch.nn.functional.max_pool1d", "return_indices", 6, "torch.nn.functional.max_pool1d_with_indices"),
+    ("torch.nn.functional.max_pool2d", "return_indices", 6, "torch.nn.functional.max_pool2d_with_indices"),
+    ("torch.nn.functional.max_pool3d", "return_indices", 6, "torch.nn.functional.max_pool3d_with_indices"),
+    (
+        "torch.nn.functional.adaptive_max_pool1d",
+        "return_indices",
+        2,
+        "torch.nn.functional.adaptive_max_pool1d_with_indices",
+    ),
+    (
+        "torch.nn.functional.adaptive_max_pool2d",
+        "return_indices",
+        2,
+        "torch.nn.functional.adaptive_max_pool2d_with_indices",
+    ),
+    (
+        "torch.nn.functional.adaptive_max_pool3d",
+        "return_indices",
+        2,
+        "torch.nn.functional.adaptive_max_pool3d_with_indices",
+    ),
+];
+
+/// Functions whose arguments are put in order before overloads are tried.
+const ADAPTED: &[(&str, Adapt)] = &[
+    ("torch.nn.functional.upsample", one_factor),
+    ("torch.nn.functional.upsample_nearest", one_factor),
+    ("torch.nn.functional.upsample_bilinear", one_factor),
+    ("torch.nn.functional.adaptive_avg_pool2d", own_sizes),
+    ("torch.nn.functional.adaptive_avg_pool3d", own_sizes),
+    ("torch.nn.functional.adaptive_max_pool2d", own_sizes),
+    ("torch.nn.functional.adaptive_max_pool3d", own_sizes),
+    ("torch.nn.functional.adaptive_max_pool2d_with_indices", own_sizes),
+    ("torch.nn.functional.adaptive_max_pool3d_with_indices", own_sizes),
+    ("torch.narrow", start_of_tensor),
+    ("torch.Tensor.narrow", start_of_tensor),
+    ("torch.norm", norm_by_name),
+    ("torch.Tensor.norm", norm_by_name),
+    ("torch.tensordot", pairs_of_dims),
+];
+
+/// Puts the functions in place of the operators of the same names.
+pub(super) fn add(functions: &mut HashMap<String, Target>) {
+    let function = |functions: &HashMap<String, Target>, path: &str| {
+        functions.get(path).cloned().map(|target| Arc::new(Function { path: path.to_string(), target }))
+    };
+    for (path, adapt) in ADAPTED {
+        if let Some(f) = function(functions, path) {
+            functions.insert((*path).to_string(), Target::Adapted(*adapt, f));
+        }
+    }
+    for (path, flag, position, other) in FLAGS {
+        if let (Some(plain), Some(set)) = (function(functions, path), function(functions, other)) {
+            functions.insert((*path).to_string(), Target::Flagged(flag, *position, plain, set));
+        }
+    }
+    for (path, f) in NATIVE {
+        functions.insert((*path).to_string(), Target::Native(*f));
+    }
+}
+
+/// Takes a flag out of the arguments.
+pub(super) fn take_flag(
+    flag: &str,
+    position: usize,
+    args: &[Value],
+    kwargs: &Kwargs,
+) -> (bool, Vec<Value>, Vec<(String, Value)>) {
+    let set = |v: &Value| matches!(v, Value::Bool(true));
+    let (mut args, mut named) = (args.to_vec(), kwargs.to_vec());
+    let mut on = false;
+    if let Some(i) = named.iter().position(|(k, _)| k == flag) {
+        on = set(&named.remove(i).1);
+    } else if args.len() == position + 1 && matches!(args[position], Value::Bool(_)) {
+        on = args.pop().is_some_and(|v| set(&v));
+    }
+    (on, args, named)
+}
+
+/// The arguments of a function by its parameters' names: those left out are `None`.
+struct Slots<'a> {
+    name: &'static str,
+    parameters: &'static [&'static str],
+    values: Vec<Option<&'a Value>>,
+}
+impl<'a> Slots<'a> {
+    fn new(
+        name: &'static str,
+        parameters: &'static [&'static str],
+        args: &'a [Value],
+        kwargs: &'a Kwargs,
+    ) -> Result<Slots<'a>> {
+        ensure!(
+            args.len() <= parameters.len(),
+            Type,
+            "{name}() takes {} positional arguments but {} were given",
+            parameters.len(),
+            args.len()
+        );
+        let mut values: Vec<Option<&Value>> = args.iter().map(Some).collect();
+        values.resize(parameters.len(), None);
+        for (k, v) in kwargs {
+            match parameters.iter().position(|p| p == k) {
+                None => {
+                    return Err(Error::type_(format!("{name}() got an unexpected keyword argument '{k}'")));
+                }
+                Some(i) if values[i].is_some() => {
+                    return Err(Error::type_(format!("{name}() got multiple values for argument '{k}'")));
+                }
+                Some(i) => values[i] = Some(v),
+            }
+        }
+        Ok(Slots { name, parameters, values })
+    }
+    /// A required argument.
+    fn must(&self, i: usize) -> Result<&'a Value> {
+        self.values[i].ok_or_else(|| {
+            Error::type_(format!(
+                "{}() missing 1 required positional argument: '{}'",
+                self.name, self.parameters[i]
+            ))
+        })
+    }
+    /// An argument, unless it was left out or is `None`.
+    fn get<T: FromValue>(&self, i: usize) -> Result<Option<T>> {
+        match self.values[i] {
+            None | Some(Value::None) => Ok(None),
+            Some(v) => T::from_value(v).map(Some),
+        }
+    }
+    fn tensor(&self) -> Result<Tensor> {
+        Tensor::from_value(self.must(0)?)
+    }
+    fn device(&self, i: usize) -> Result<Option<Device>> {
+        match self.values[i] {
+            Some(Value::Str(s)) => Device::parse(s).map(Some),
+            _ => self.get(i),
+        }
+    }
+}
+fn one(v: impl IntoValue) -> Result<Vec<Value>> {
+    Ok(vec![v.into_value()])
+}
+
+type Arguments = (Vec<Value>, Vec<(String, Value)>);
+/// A mutable look at the argument of that position or name.
+fn argument<'a>(a: &'a mut Arguments, position: usize, name: &str) -> Option<&'a mut Value> {
+    if position < a.0.len() {
+        return a.0.get_mut(position);
+    }
+    a.1.iter_mut().find(|(k, _)| k == name).map(|(_, v)| v)
+}
+
+/// A single scale factor counts for every dimension.
+fn one_factor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    if let Some(v) = argument(&mut a, 2, "scale_factor")
+        && let Some(s) = v.as_scalar()
+    {
+        *v = Value::List(vec![Value::Float(s.to_f64())]);
+    }
+    Ok(a)
+}
+/// `None` in an output size stands for the input's own size.
+fn own_sizes(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    let sizes = match argument(&mut a, 0, "input") {
+        Some(Value::Tensor(t)) => t.sizes().to_vec(),
+        _ => return Ok(a),
+    };
+    if let Some(Value::List(l) | Value::Tuple(l)) = argument(&mut a, 1, "output_size") {
+        ensure!(sizes.len() > l.len(), Value, "Input dimension should be at least {}", l.len() + 1);
+        let own = &sizes[sizes.len() - l.len()..];
+        for (v, n) in l.iter_mut().zip(own) {
+            if matches!(v, Value::None) {
+                *v = Value::Int(*n);
+            }
+        }
+    }
+    Ok(a)
+}
+/// The start of `narrow` may be a tensor.
+fn start_of_tensor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    if let Some(v) = argument(&mut a, 2, "start")
+        && let Value::Tensor(t) = v
+    {
+        ensure!(
+            t.dim() == 0 && t.dtype().is_integral(false),
+            Runtime,
+            "start must be an 0-dim integral Tensor."
+        );
+        *v = Value::Int(t.try_item::<i64>()?);
+    }
+    Ok(a)
+}
+/// The Frobenius norm is the 2-norm of all elements.
+fn norm_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    if let Some(v) = argument(&mut a, 1, "p")
+        && let Value::Str(s) = v
+    {
+        match s.as_str() {
+            "fro" => *v = Value::Int(2),
+            "nuc" => return Err(Error::missing("norm(p='nuc') (needs linalg.svd)")),
+            other => return Err(Error::value(format!("unsupported norm {other}"))),
+        }
+    }
+    Ok(a)
+}
+/// `tensordot`'s `dims`: a number of dimensions at the ends, or a pair of lists.
+fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    let at = a.1.iter().position(|(k, _)| k == "dims");
+    let dims = match at {
+        Some(i) => a.1.remove(i).1,
+        None if a.0.len() == 3 => a.0.remove(2),
+        None if a.0.len() == 2 => Value::Int(2),
+        None => return Ok(a),
+    };
+    let rank = match a.0.first() {
+        Some(Value::Tensor(t)) => t.dim() as i64,
+        _ => return Ok(a),
+    };
+    let ints = |v: &Value| -> Result<Value> {
+        Ok(match v {
+            Value::Int(_) => Value::List(vec![v.clone()]),
+            Value::Tensor(t) => t.tolist()?,
+            v => v.clone(),
+        })
+    };
+    let list = |r: std::ops::Range<i64>| Value::List(r.map(Value::Int).collect());
+    let dims = match &dims {
+        Value::Tensor(t) if t.numel() == 1 => Value::Int(t.try_item()?),
+        Value::Tensor(t) => t.tolist()?,
+        d => d.clone(),
+    };
+    let (x, y) = match &dims {
+        Value::Int(n) => {
+            ensure!(*n >= 0, Runtime, "tensordot expects dims >= 0, but got dims={n}");
+            ensure!(*n <= rank, Runtime, "tensordot expects dims < ndim_a or ndim_b, but got dims={n}");
+            (list(rank - n..rank), list(0..*n))
+        }
+        v => match v.items() {
+            Some([x, y]) => (ints(x)?, ints(y)?),
+            _ => {
+                return Err(Error::runtime(
+                    "tensordot expects dims to be int or tuple[list[int], list[int]]",
+                ));
+            }
+        },
+    };
+    a.0.truncate(2);
+    a.0.extend([x, y]);
+    Ok(a)
+}
+
+/// `x.float(memory_format=...)` and its like.
+fn cast(name: &'static str, d: DType, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new(name, &["self", "memory_format"], args, kwargs)?;
+    let format = s.get::<MemoryFormat>(1)?;
+    one(ops::to(&s.tensor()?, Some(d), None, None, None, false, false, format)?)
+}
+/// `torch.FloatTensor` and its like, by dtype.
+fn legacy_name(d: DType) -> Option<&'static str> {
+    Some(match d {
+        DType::F32 => "torch.FloatTensor",
+        DType::F64 => "torch.DoubleTensor",
+        DType::F16 => "torch.HalfTensor",
+        DType::BF16 => "torch.BFloat16Tensor",
+        DType::U8 => "torch.ByteTensor",
+        DType::I8 => "torch.CharTensor",
+        DType::I16 => "torch.ShortTensor",
+        DType::I32 => "torch.IntTensor",
+        DType::I64 => "torch.LongTensor",
+        DType::Bool => "torch.BoolTensor",
+        DType::C64 => "torch.ComplexFloatTensor",
+        DType::C128 => "torch.ComplexDoubleTensor",
+        _ => return None,
+    })
+}
+/// `x.type()` names the type, `x.type(dtype)` casts.
+fn type_(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new("type", &["self", "dtype", "non_blocking"], args, kwargs)?;
+    let t = s.tensor()?;
+    let d = match s.values[1] {
+        None | Some(Value::None) => {
+            let name = legacy_name(t.dtype()).map_or_else(|| t.dtype().to_string(), str::to_owned);
+            return one(name);
+        }
+        Some(Value::Str(n)) => flambeau_cpu::dtype::ALL_DTYPES
+            .into_iter()
+            .find(|d| legacy_name(*d) == Some(n) || d.to_string() == *n)
+            .ok_or_else(|| Error::value(format!("invalid type: '{n}'")))?,
+        Some(v) => DType::from_value(v)?,
+    };
+    one(ops::to(&t, Some(d), None, None, None, false, false, None)?)
+}
+/// A tensor of nested lists, numbers or a tensor, with the options at positions 1 to 3.
+fn made(s: &Slots<'_>, requires_grad: Option<bool>) -> Result<Vec<Value>> {
+    let dtype = s.get::<DType>(1)?;
+    let t = match s.must(0)? {
+        Value::Tensor(t) => ops::clone(&t.alias_detached(), None)?,
+        v => literal::from_value_as(v, dtype)?,
+    };
+    let t = ops::to(&t, dtype, None, s.device(2)?, None, false, false, None)?;
+    if requires_grad == Some(true) {
+        (crate::graph::engine()?.set_requires_grad)(&t, true)?;
+    }
+    one(t)
+}
+/// `torch.unique` and its like: which of values, inverse and counts are results.
+fn chosen(all: (Tensor, Tensor, Tensor), inverse: bool, counts: bool) -> Result<Vec<Value>> {
+    let mut v = vec![Value::Tensor(all.0)];
+    if inverse {
+        v.push(Value::Tensor(all.1));
+    }
+    if counts {
+        v.push(Value::Tensor(all.2));
+    }
+    Ok(v)
+}
+fn unique(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["input", "sorted", "return_inverse", "return_counts", "dim"];
+    let s = Slots::new("unique", names, args, kwargs)?;
+    let flag = |i: usize, d: bool| Ok::<bool, Error>(s.get::<bool>(i)?.unwrap_or(d));
+    let (sorted, inverse, counts) = (flag(1, true)?, flag(2, false)?, flag(3, false)?);
+    let all = match s.get::<i64>(4)? {
+        None => ops::unique(&s.tensor()?, sorted, inverse, counts)?,
+        Some(d) => ops::unique_dim(&s.tensor()?, d, sorted, inverse, counts)?,
+    };
+    chosen(all, inverse, counts)
+}
+fn unique_consecutive(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["input", "return_inverse", "return_counts", "dim"];
+    let s = Slots::new("unique_consecutive", names, args, kwargs)?;
+    let flag = |i: usize| Ok::<bool, Error>(s.get::<bool>(i)?.unwrap_or(false));
+    let (inverse, counts) = (flag(1)?, flag(2)?);
+    chosen(ops::unique_consecutive(&s.tensor()?, inverse, counts, s.get::<i64>(3)?)?, inverse, counts)
+}
+fn set_printoptions(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["precision", "threshold", "edgeitems", "linewidth", "profile", "sci_mode"];
+    let s = Slots::new("set_printoptions", names, args, kwargs)?;
+    let mut o = PrintOptions::new();
+    match s.get::<String>(4)?.as_deref() {
+        None => {}
+        Some("default") => o = o.profile(Profile::Default),
+        Some("short") => o = o.profile(Profile::Short),
+        Some("full") => o = o.profile(Profile::Full),
+        Some(_) => {}
+    }
+    let size = |i: usize| -> Result<Option<usize>> {
+        Ok(match s.values[i] {
+            Some(Value::Float(f)) if *f == f64::INFINITY => Some(usize::MAX),
+            _ => s.get::<i64>(i)?.map(|v| v.max(0) as usize),
+        })
+    };
+    if let Some(n) = size(0)? {
+        o = o.precision(n);
+    }
+    if let Some(n) = size(1)? {
+        o = o.threshold(n);
+    }
+    if let Some(n) = size(2)? {
+        o = o.edgeitems(n);
+    }
+    if let Some(n) = size(3)? {
+        o = o.linewidth(n);
+    }
+    if let Some(on) = s.get::<bool>(5)? {
+        o = o.sci_mode(on);
+    }
+    print::set_printoptions(o);
+    Ok(vec![Value::None])
+}
+fn setitem(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new("__setitem__", &["self", "index", "value"], args, kwargs)?;
+    indexing::setitem(&s.tensor()?, s.must(1)?, s.must(2)?)?;
+    Ok(vec![Value::None])
+}
+fn scalar_tensor(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let names: &[&str] = &["s", "dtype", "device", "layout", "requires_grad", "pin_memory"];
+    let s = Slots::new("scalar_tensor", names, args, kwargs)?;
+    let number = s.must(0)?.as_scalar().unwrap_or(Scalar::Int(0));
+    let d = s.get::<DType>(1)?.unwrap_or_else(crate::promotion::default_dtype);
+    let t = ops::full(&[], number, Some(d), None, s.device(2)?, None)?;
+    if s.get::<bool>(4)? == Some(true) {
+        (crate::graph::engine()?.set_requires_grad)(&t, true)?;
+    }
+    one(t)
+}
+
+/// Name and body.
+const NATIVE: &[(&str, NativeFn)] = &[
+    ("torch.Tensor.__getitem__", |a, k| {
+        let s = Slots::new("__getitem__", &["self", "index"], a, k)?;
+        one(indexing::getitem(&s.tensor()?, s.must(1)?)?)
+    }),
+    ("torch.Tensor.__setitem__", setitem),
+    ("torch.Tensor.__repr__", |a, k| {
+        let s = Slots::new("__repr__", &["self"], a, k)?;
+        one(print::to_text(&s.tensor()?)?)
+    }),
+    ("torch.set_printoptions", set_printoptions),
+    ("torch.unique", unique),
+    ("torch.Tensor.unique", unique),
+    ("torch.unique_consecutive", unique_consecutive),
+    ("torch.Tensor.unique_consecutive", unique_consecutive),
+    ("torch.tensor", |a, k| {
+        let s = Slots::new("tensor", &["data", "dtype", "device", "requires_grad", "pin_memory"], a, k)?;
+        made(&s, s.get::<bool>(3)?)
+    }),
+    ("torch.as_tensor", |a, k| {
+        let s = Slots::new("as_tensor", &["data", "dtype", "device"], a, k)?;
+        match s.must(0)? {
+            Value::Tensor(t) => one(ops::to(t, s.get(1)?, None, s.device(2)?, None, false, false, None)?),
+            _ => made(&s, None),
+        }
+    }),
+    ("torch.Tensor.new_tensor", |a, k| {
+        let names: &[&str] = &["data", "dtype", "device", "requires_grad", "layout", "pin_memory"];
+        let Some((Value::Tensor(like), rest)) = a.split_first() else {
+            return Err(Error::type_("new_tensor(): expected a Tensor"));
+        };
+        let s = Slots::new("new_tensor", names, rest, k)?;
+        let dtype = s.get::<DType>(1)?.unwrap_or(like.dtype());
+        let t = match s.must(0)? {
+            Value::Tensor(t) => ops::clone(&t.alias_detached(), None)?,
+            v => literal::from_value_as(v, Some(dtype))?,
+        };
+        let t = ops::to(&t, Some(dtype), None, s.device(2)?, None, false, false, None)?;
+        if s.get::<bool>(3)? == Some(true) {
+            (crate::graph::engine()?.set_requires_grad)(&t, true)?;
+        }
+        one(t)
+    }),
+    ("torch.scalar_tensor", scalar_tensor),
+    ("torch.Tensor.type", type_),
+    ("torch.Tensor.type_as", |a, k| {
+        let s = Slots::new("type_as", &["self", "other"], a, k)?;
+        let other = Tensor::from_value(s.must(1)?)?;
+        let t = s.tensor()?;
+        one(ops::to(&t, Some(other.dtype()), None, Some(other.device()), None, false, false, None)?)
+    }),
+    ("torch.Tensor.is_same_size", |a, k| {
+        let s = Slots::new("is_same_size", &["self", "other"], a, k)?;
+        one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
+    }),
+    ("torch.Tensor.__contains__", |a, k| {
+        let s = Slots::new("__contains__", &["self", "element"], a, k)?;
+        let element = match s.must(1)? {
+            Value::Tensor(t) => t.clone(),
+            v => match v.as_scalar() {
+                Some(n) => crate::ergonomic::wrapped_number(n)?,
+                None => {
+                    return Err(Error::runtime(format!(
+                        "Tensor.__contains__ only supports Tensor or scalar, but you passed in a <class '{}'>.",
+                        v.type_name()
+                    )));
+                }
+            },
+        };
+        one(ops::any(&ops::eq(&s.tensor()?, &element)?)?.try_item::<bool>()?)
+    }),
+    ("torch.Tensor.__reversed__", |a, k| {
+        let s = Slots::new("__reversed__", &["self"], a, k)?;
+        let t = s.tensor()?;
+        if t.dim() == 0 {
+            return one(t);
+        }
+        one(ops::flip(&t, &[0])?)
+    }),
+    ("torch.Tensor.bool", |a, k| cast("bool", DType::Bool, a, k)),
+    ("torch.Tensor.byte", |a, k| cast("byte", DType::U8, a, k)),
+    ("torch.Tensor.char", |a, k| cast("char", DType::I8, a, k)),
+    ("torch.Tensor.short", |a, k| cast("short", DType::I16, a, k)),
+    ("torch.Tensor.int", |a, k| cast("int", DType::I32, a, k)),
+    ("torch.Tensor.long", |a, k| cast("long", DType::I64, a, k)),
+    ("torch.Tensor.half", |a, k| cast("half", DType::F16, a, k)),
+    ("torch.Tensor.bfloat16", |a, k| cast("bfloat16", DType::BF16, a, k)),
+    ("torch.Tensor.float", |a, k| cast("float", DType::F32, a, k)),
+    ("torch.Tensor.double", |a, k| cast("double", DType::F64, a, k)),
+    ("torch.Tensor.chalf", |a, k| cast("chalf", DType::C32, a, k)),
+    ("torch.Tensor.cfloat", |a, k| cast("cfloat", DType::C64, a, k)),
+    ("torch.Tensor.cdouble", |a, k| cast("cdouble", DType::C128, a, k)),
+    ("torch.unravel_index", |a, k| {
+        let s = Slots::new("unravel_index", &["indices", "shape"], a, k)?;
+        let shape = match s.must(1)? {
+            Value::Int(n) => vec![*n],
+            v => Vec::<i64>::from_value(v)?,
+        };
+        Ok(vec![Value::Tuple(unravel(&s.tensor()?, &shape)?.into_iter().map(Value::Tensor).collect())])
+    }),
+];
+
+/// The coordinates that flat positions stand for, one tensor per dimension.
+fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
+    ensure!(
+        indices.dtype().is_integral(false),
+        Type,
+        "expected 'indices' to be integer dtype, but got {}",
+        indices.dtype()
+    );
+    ensure!(shape.iter().all(|s| *s >= 0), Value, "'shape' cannot have negative values, but got {shape:?}");
+    let (mut all, mut after) = (Vec::new(), 1i64);
+    for n in shape.iter().rev() {
+        let floor = |t: &Tensor, by: i64| {
+            ops::floor_divide(t, &crate::ergonomic::wrapped_number(Scalar::Int(by.max(1)))?)
+        };
+        let q = floor(indices, after)?;
+        all.push(ops::remainder(&q, &crate::ergonomic::wrapped_number(Scalar::Int((*n).max(1)))?)?);
+        after = after.saturating_mul(*n);
+    }
+    all.reverse();
+    Ok(all)
+}

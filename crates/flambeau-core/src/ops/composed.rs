@@ -1,0 +1,505 @@
+//! Operators that are short compositions of others.
+
+use crate::device::Device;
+use crate::ergonomic::wrapped_number;
+use crate::error::{Error, Result};
+use crate::geometry::{SizeVec, wrap_dim};
+use crate::layout::Layout;
+use crate::ops::creation::factory;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::{DType, bail, ensure, ops};
+
+const ONE: Scalar = Scalar::Int(1);
+
+fn number(s: impl Into<Scalar>) -> Result<Tensor> {
+    wrapped_number(s.into())
+}
+fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    ops::sub(a, b, ONE)
+}
+fn vector(v: Vec<i64>) -> Result<Tensor> {
+    let n = v.len() as i64;
+    Tensor::from_vec_raw(v, &[n])
+}
+
+/// `fill.Scalar`
+pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    let out = ops::clone(self_, None)?;
+    ops::fill_(&out, value)?;
+    Ok(out)
+}
+/// `fill.Tensor`
+pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let out = ops::clone(self_, None)?;
+    ops::fill_tensor_(&out, value)?;
+    Ok(out)
+}
+
+/// `diff`
+pub fn diff(
+    self_: &Tensor,
+    n: i64,
+    dim: i64,
+    prepend: Option<&Tensor>,
+    append: Option<&Tensor>,
+) -> Result<Tensor> {
+    ensure!(self_.dim() >= 1, Runtime, "diff expects input to be at least one-dimensional");
+    let d = wrap_dim(dim, self_.dim())?;
+    ensure!(n >= 0, Runtime, "order must be non-negative but got {n}");
+    for t in [prepend, append].into_iter().flatten() {
+        ensure!(
+            t.dim() == self_.dim(),
+            Runtime,
+            "diff expects prepend or append to be the same dimension as input"
+        );
+        for i in 0..t.dim() {
+            ensure!(
+                i == d || t.sizes()[i] == self_.sizes()[i],
+                Runtime,
+                "diff expects the shape of tensor to prepend or append to match that of input except along the \
+                 differencing dimension; input.size({i}) = {}, but got tensor.size({i}) = {}",
+                self_.sizes()[i],
+                t.sizes()[i]
+            );
+        }
+    }
+    if n == 0 {
+        return ops::clone(self_, None);
+    }
+    let parts: Vec<Tensor> =
+        [prepend, Some(self_), append].into_iter().flatten().map(Tensor::clone).collect();
+    let mut x = if parts.len() == 1 { self_.clone() } else { ops::cat(&parts, d as i64)? };
+    for _ in 0..n.min(x.sizes()[d]) {
+        let rest = x.sizes()[d] - 1;
+        let (low, high) = (ops::narrow(&x, d as i64, 0, rest)?, ops::narrow(&x, d as i64, 1, rest)?);
+        x = if x.dtype() == DType::Bool { ops::logical_xor(&high, &low)? } else { sub(&high, &low)? };
+    }
+    Ok(x)
+}
+
+/// `dist`
+pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
+    ops::linalg_vector_norm(&sub(self_, other)?, p, None, false, None)
+}
+
+/// `combinations`
+pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
+    ensure!(
+        self_.dim() == 1,
+        Runtime,
+        "Expect a 1D vector, but got shape {}",
+        crate::geometry::fmt_sizes(self_.sizes())
+    );
+    ensure!(r >= 0, Runtime, "Expect a non-negative number, but got {r}");
+    if r == 0 {
+        return Tensor::empty_raw(&[0], self_.dtype(), self_.device());
+    }
+    let (n, r) = (self_.numel(), r as usize);
+    let mut all = Vec::new();
+    let mut at: Vec<i64> = (0..r as i64).map(|k| if with_replacement { 0 } else { k }).collect();
+    let last = |k: usize| if with_replacement { n - 1 } else { n - (r - k) as i64 };
+    while at.iter().enumerate().all(|(k, i)| *i <= last(k)) {
+        all.extend_from_slice(&at);
+        let Some(k) = (0..r).rev().find(|k| at[*k] < last(*k)) else { break };
+        let mut next = at[k] + 1;
+        for i in &mut at[k..] {
+            *i = next;
+            next += i64::from(!with_replacement);
+        }
+    }
+    let rows = (all.len() / r) as i64;
+    ops::reshape(&ops::index_select(self_, 0, &vector(all)?)?, &[rows, r as i64])
+}
+
+fn weights(w: &Tensor, name: &str, observations: i64, kind: &str, fits: bool) -> Result<()> {
+    ensure!(
+        w.dim() <= 1,
+        Runtime,
+        "cov(): expected {name} to have one or fewer dimensions but got {name} with {} dimensions",
+        w.dim()
+    );
+    ensure!(
+        fits,
+        Runtime,
+        "cov(): expected {name} to have {kind} dtype but got {name} with {} dtype",
+        w.dtype().scalar_type_name()
+    );
+    ensure!(
+        w.numel() == observations,
+        Runtime,
+        "cov(): expected {name} to have the same numel as there are observations in the input but got {} != {observations}",
+        w.numel()
+    );
+    let least = if observations == 0 { 0.0 } else { ops::min(&w.alias_detached())?.try_item::<f64>()? };
+    ensure!(least >= 0.0, Runtime, "cov(): {name} cannot be negative");
+    Ok(())
+}
+/// `cov`
+pub fn cov(
+    self_: &Tensor,
+    correction: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    ensure!(
+        self_.dim() <= 2,
+        Runtime,
+        "cov(): expected input to have two or fewer dimensions but got an input with {} dimensions",
+        self_.dim()
+    );
+    ensure!(self_.dtype() != DType::Bool, Unsupported, "cov(): bool dtype is not supported for input");
+    let x = if self_.dim() < 2 { ops::reshape(self_, &[1, -1])? } else { self_.clone() };
+    let n = x.sizes()[1];
+    let mut w = None;
+    if let Some(f) = fweights {
+        weights(f, "fweights", n, "integral", f.dtype().is_integral(false))?;
+        w = Some(f.clone());
+    }
+    if let Some(a) = aweights {
+        weights(a, "aweights", n, "floating point", a.dtype().is_floating())?;
+        w = Some(match w {
+            Some(f) => ops::mul(&f, a)?,
+            None => a.clone(),
+        });
+    }
+    let total = match &w {
+        Some(w) => ops::sum(w, None, false, None)?,
+        None => number(n)?,
+    };
+    if w.is_some() {
+        ensure!(total.try_item::<f64>()? != 0.0, Runtime, "cov(): weights sum to zero, can't be normalized");
+    }
+    let weighted = |x: &Tensor| w.as_ref().map_or_else(|| Ok(x.clone()), |w| ops::mul(x, w));
+    let mean = ops::div(&ops::sum(&weighted(&x)?, Some(&[1]), false, None)?, &total)?;
+    let mut factor = match (&w, aweights) {
+        (Some(w), Some(a)) if correction != 0 => {
+            let spread = ops::mul(&ops::sum(&ops::mul(w, a)?, None, false, None)?, &number(correction)?)?;
+            sub(&total, &ops::div(&spread, &total)?)?
+        }
+        _ => sub(&total, &number(correction)?)?,
+    };
+    if factor.try_item::<f64>()? <= 0.0 {
+        factor = ops::zeros_like(&factor, None, None, None, None, None)?;
+    }
+    let d = sub(&x, &ops::unsqueeze(&mean, 1)?)?;
+    let c = ops::mm(&d, &ops::conj(&ops::t(&weighted(&d)?)?)?)?;
+    ops::squeeze(&ops::div(&c, &factor)?)
+}
+/// `corrcoef`
+pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
+    ensure!(
+        self_.dim() <= 2,
+        Runtime,
+        "corrcoef(): expected input to have two or fewer dimensions but got an input with {} dimensions",
+        self_.dim()
+    );
+    let c = ops::cov(self_, 1, None, None)?;
+    if c.dim() == 0 {
+        // one variable: 1, or NaN
+        return ops::div(&c, &c)?.try_to(c.dtype());
+    }
+    let d = ops::diagonal(&c, 0, 0, 1)?;
+    let std = ops::sqrt(&if d.is_complex() { ops::real(&d)? } else { d })?;
+    let r = ops::div(&ops::div(&c, &ops::reshape(&std, &[-1, 1])?)?, &ops::reshape(&std, &[1, -1])?)?;
+    let clip = |t: &Tensor| ops::clamp(t, Some(Scalar::Int(-1)), Some(Scalar::Int(1)));
+    if r.is_complex() {
+        return ops::complex(&clip(&ops::real(&r)?)?, &clip(&ops::imag(&r)?)?);
+    }
+    clip(&r)
+}
+
+fn powers(x: &Tensor, n: i64) -> Result<Tensor> {
+    let mut shape = SizeVec::from_slice(x.sizes());
+    shape.push(n);
+    ops::cumprod(&ops::expand(&ops::unsqueeze(x, -1)?, &shape, false)?, -1, None)
+}
+/// `vander`
+#[allow(non_snake_case)]
+pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
+    ensure!(x.dim() == 1, Runtime, "x must be a one-dimensional tensor.");
+    let len = x.sizes()[0];
+    let n = n.unwrap_or(len);
+    ensure!(n >= 0, Runtime, "N must be non-negative.");
+    let d = if x.dtype().is_integral(true) { DType::I64 } else { x.dtype() };
+    let x = ops::to(x, Some(d), None, None, None, false, false, None)?;
+    let ones = ops::ones(&[len, n.min(1)], Some(d), None, Some(x.device()), None)?;
+    let up = if n <= 1 { ones } else { ops::cat(&[ones, powers(&x, n - 1)?], 1)? };
+    if increasing { Ok(up) } else { ops::flip(&up, &[1]) }
+}
+/// `linalg_vander`
+pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
+    ensure!(
+        x.dtype() != DType::Bool,
+        Runtime,
+        "linalg.vander supports floating point, complex, and integer tensors, but got {}",
+        x.dtype().scalar_type_name()
+    );
+    let x = if x.dim() == 0 { ops::unsqueeze(x, -1)? } else { x.clone() };
+    let n = n.unwrap_or(x.sizes()[x.dim() - 1]);
+    ensure!(n > 1, Runtime, "N must be greater than 1.");
+    let p = powers(&x, n - 1)?;
+    let mut shape = SizeVec::from_slice(x.sizes());
+    shape.push(1);
+    ops::cat(&[ops::ones(&shape, Some(p.dtype()), None, Some(p.device()), None)?, p], -1)
+}
+
+/// `linalg_vecdot`
+pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
+    let inexact = |t: &Tensor| t.dtype().is_floating() || t.is_complex();
+    ensure!(
+        inexact(x),
+        Unsupported,
+        "linalg.vecdot: Expected a floating point or complex tensor as input. Got {}",
+        x.dtype().scalar_type_name()
+    );
+    ensure!(
+        x.dtype() == y.dtype(),
+        Runtime,
+        "linalg.vecdot: Expected x and y to have the same dtype, but found x of type {} and y of type {} instead",
+        x.dtype().scalar_type_name(),
+        y.dtype().scalar_type_name()
+    );
+    ops::sum(&ops::mul(&ops::conj(x)?, y)?, Some(&[dim]), false, None)
+}
+/// `linalg_diagonal`
+pub fn linalg_diagonal(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    ops::diagonal(a, offset, dim1, dim2)
+}
+
+/// `linalg_cross`
+pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    ensure!(
+        self_.dim() == other.dim(),
+        Runtime,
+        "linalg.cross: inputs must have the same number of dimensions."
+    );
+    let d = wrap_dim(dim, self_.dim())?;
+    ensure!(
+        self_.dim() > 0 && self_.sizes()[d] == 3 && other.sizes()[d] == 3,
+        Runtime,
+        "linalg.cross: inputs dimension {dim} must have length 3. Got {} and {}",
+        self_.sizes().get(d).copied().unwrap_or(1),
+        other.sizes().get(d).copied().unwrap_or(1)
+    );
+    // the component after the next, and the one after that, of each
+    let turned = |t: &Tensor, by: i64| ops::roll(t, &[-by], &[d as i64]);
+    sub(
+        &ops::mul(&turned(self_, 1)?, &turned(other, 2)?)?,
+        &ops::mul(&turned(self_, 2)?, &turned(other, 1)?)?,
+    )
+}
+/// `cross`
+pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    let d = match dim {
+        Some(d) => d,
+        None => match self_.sizes().iter().position(|s| *s == 3) {
+            Some(d) => d as i64,
+            None => bail!(Runtime, "no dimension of size 3 in input"),
+        },
+    };
+    ops::linalg_cross(self_, other, d)
+}
+
+/// `renorm`
+pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    ensure!(!p.is_complex(), Runtime, "renorm: p must be real-valued");
+    ensure!(p.to_f64() > 0.0, Runtime, "renorm: non-positive-norm not supported");
+    ensure!(!maxnorm.is_complex(), Runtime, "renorm: maxnorm must be real-valued");
+    let most = maxnorm.to_f64();
+    ensure!(most >= 0.0, Runtime, "renorm: expected maxnorm to be >= 0 but got {most}");
+    ensure!(
+        self_.dim() > 1,
+        Runtime,
+        "renorm: input needs at least 2 dimensions, got {} dimensions",
+        self_.dim()
+    );
+    let d = wrap_dim(dim, self_.dim())?;
+    let others: Vec<i64> = (0..self_.dim() as i64).filter(|i| *i != d as i64).collect();
+    let norms = ops::linalg_vector_norm(self_, p, Some(&others), true, None)?;
+    let down = ops::div(&number(most)?, &ops::add(&norms, &number(1e-7)?, ONE)?)?;
+    let factor = ops::where_(&ops::gt(&norms, &number(most)?)?, &down, &number(1)?)?;
+    ops::mul(self_, &factor)
+}
+
+/// `as_strided_scatter`
+pub fn as_strided_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    ensure!(
+        src.sizes() == size,
+        Runtime,
+        "expected src to have a size equal to the slice of self. src size = {}, slice size = {}",
+        crate::geometry::fmt_sizes(src.sizes()),
+        crate::geometry::fmt_sizes(size)
+    );
+    let out = ops::clone(self_, None)?;
+    ops::copy_(&ops::as_strided(&out, size, stride, storage_offset)?, src, false)?;
+    Ok(out)
+}
+
+/// `linalg_multi_dot`
+pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
+    let [first, .., last] = tensors else {
+        bail!(Runtime, "multi_dot(): expected at least 2 tensors but got {}", tensors.len());
+    };
+    let mut all = tensors.to_vec();
+    let ends = |t: &Tensor, name: &str| -> Result<()> {
+        ensure!(
+            matches!(t.dim(), 1 | 2),
+            Runtime,
+            "multi_dot(): the {name} tensor must be 1D or 2D but got {}D",
+            t.dim()
+        );
+        Ok(())
+    };
+    ends(first, "first")?;
+    ends(last, "last")?;
+    let (row, column) = (first.dim() == 1, last.dim() == 1);
+    if row {
+        all[0] = ops::unsqueeze(first, 0)?;
+    }
+    let k = all.len() - 1;
+    if column {
+        all[k] = ops::unsqueeze(last, -1)?;
+    }
+    for (i, t) in all.iter().enumerate() {
+        ensure!(t.dim() == 2, Runtime, "multi_dot(): tensor {i} must be 2D but got {}D", t.dim());
+        ensure!(
+            t.dtype() == all[0].dtype(),
+            Runtime,
+            "multi_dot(): all tensors must have be the same dtype but tensor 0 is {} and tensor {i} {}",
+            all[0].dtype().scalar_type_name(),
+            t.dtype().scalar_type_name()
+        );
+        ensure!(
+            i == 0 || all[i - 1].sizes()[1] == t.sizes()[0],
+            Runtime,
+            "multi_dot(): tensors {} and {i} with shapes {} and {} cannot be multiplied",
+            i.saturating_sub(1),
+            crate::geometry::fmt_sizes(all[i.saturating_sub(1)].sizes()),
+            crate::geometry::fmt_sizes(t.sizes())
+        );
+    }
+    let mut r = ops::chain_matmul(&all)?;
+    if column {
+        r = ops::squeeze_dim(&r, -1)?;
+    }
+    if row { ops::squeeze_dim(&r, 0) } else { Ok(r) }
+}
+
+/// `isin.Tensor_Tensor`
+pub fn isin(elements: &Tensor, test_elements: &Tensor, _assume_unique: bool, invert: bool) -> Result<Tensor> {
+    for t in [elements, test_elements] {
+        ensure!(
+            !t.is_complex() && t.dtype() != DType::Bool,
+            Unsupported,
+            "Unsupported input type encountered for isin(): {}",
+            t.dtype().scalar_type_name()
+        );
+    }
+    let pairs = ops::eq(&ops::unsqueeze(elements, -1)?, &ops::flatten(test_elements, 0, -1)?)?;
+    let found = ops::any_dim(&pairs, -1, false)?;
+    if invert { ops::logical_not(&found) } else { Ok(found) }
+}
+/// `isin.Tensor_Scalar`
+pub fn isin_number(elements: &Tensor, test_element: Scalar, unique: bool, invert: bool) -> Result<Tensor> {
+    isin(elements, &number(test_element)?, unique, invert)
+}
+/// `isin.Scalar_Tensor`
+pub fn number_isin(element: Scalar, test_elements: &Tensor, unique: bool, invert: bool) -> Result<Tensor> {
+    isin(&number(element)?, test_elements, unique, invert)
+}
+
+/// `cdist`
+pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
+    for (t, name) in [(x1, "X1"), (x2, "X2")] {
+        ensure!(t.dim() >= 2, Runtime, "cdist only supports at least 2D tensors, {name} got: {}D", t.dim());
+        ensure!(
+            t.dtype().is_floating(),
+            Runtime,
+            "cdist only supports floating-point dtypes, {name} got: {}",
+            t.dtype().scalar_type_name()
+        );
+    }
+    let (a, b) = (x1.sizes()[x1.dim() - 1], x2.sizes()[x2.dim() - 1]);
+    ensure!(a == b, Runtime, "X1 and X2 must have the same number of columns. X1: {a} X2: {b}");
+    ensure!(p >= 0.0, Runtime, "cdist only supports non-negative p values");
+    if let Some(m) = compute_mode {
+        ensure!(
+            matches!(
+                m,
+                "use_mm_for_euclid_dist_if_necessary"
+                    | "use_mm_for_euclid_dist"
+                    | "donot_use_mm_for_euclid_dist"
+            ),
+            Value,
+            "{m} is not a valid value for compute_mode"
+        );
+    }
+    let d = sub(&ops::unsqueeze(x1, -2)?, &ops::unsqueeze(x2, -3)?)?;
+    if a == 0 {
+        return ops::sum(&d, Some(&[-1]), false, None);
+    }
+    ops::linalg_vector_norm(&d, Scalar::Float(p), Some(&[-1]), false, None)
+}
+/// `pdist`
+pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
+    ensure!(self_.dim() == 2, Runtime, "pdist only supports 2D tensors, got: {}D", self_.dim());
+    ensure!(self_.dtype().is_floating(), Runtime, "pdist only supports floating-point dtypes");
+    ensure!(p >= 0.0, Runtime, "pdist only supports non-negative p values");
+    let n = self_.sizes()[0];
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for i in 0..n {
+        for j in i + 1..n {
+            a.push(i);
+            b.push(j);
+        }
+    }
+    let rows = |v: Vec<i64>| ops::index_select(self_, 0, &vector(v)?);
+    let d = sub(&rows(a)?, &rows(b)?)?;
+    if self_.sizes()[1] == 0 {
+        return ops::sum(&d, Some(&[-1]), false, None);
+    }
+    ops::linalg_vector_norm(&d, Scalar::Float(p), Some(&[-1]), false, None)
+}
+
+/// `empty_permuted`
+pub fn empty_permuted(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
+    let n = size.len();
+    ensure!(
+        physical_layout.len() == n,
+        Runtime,
+        "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {n} is not equal to len(physical_layout) = {}",
+        physical_layout.len()
+    );
+    let mut seen = vec![false; n];
+    let mut strides = SizeVec::from_elem(0, n);
+    let mut step = 1i64;
+    for d in physical_layout.iter().rev() {
+        let at = usize::try_from(*d).ok().filter(|i| *i < n);
+        let Some(i) = at else {
+            return Err(Error::runtime(format!(
+                "Dimension out of range (expected to be between 0 and {}, but got {d} at index {}).  NB: negative dims not currently supported; file an issue if you want it.",
+                n.saturating_sub(1),
+                physical_layout.iter().position(|x| x == d).unwrap_or(0)
+            )));
+        };
+        ensure!(!std::mem::replace(&mut seen[i], true), Runtime, "Duplicate dim not allowed");
+        strides[i] = step;
+        step = step.saturating_mul(size[i].max(1));
+    }
+    Tensor::empty_strided_raw(size, &strides, dtype, device)
+}

@@ -1,0 +1,156 @@
+//! Different values, and different slices.
+
+use crate::access::Access;
+use crate::error::Result;
+use crate::geometry::wrap_dim;
+use crate::ops::copy::contiguous_raw;
+use crate::tensor::Tensor;
+use crate::{DType, Error, ensure, ops};
+use flambeau_cpu::sort::{Unique, erased};
+
+type Three = (Tensor, Tensor, Tensor);
+
+fn empty() -> Result<Tensor> {
+    Tensor::empty_raw(&[0], DType::I64, crate::Device::Cpu)
+}
+fn ints(v: Vec<i64>) -> Result<Tensor> {
+    let n = v.len() as i64;
+    Tensor::from_vec_raw(v, &[n])
+}
+/// Positions of the different values in ascending order of the values, and what goes with them.
+fn places(x: &Tensor) -> Result<Unique<i64>> {
+    let a = Access::new(&[x], &[])?;
+    erased::unique(a.any(0)?).ok_or_else(|| Error::not_implemented_for("unique", x.dtype()))
+}
+/// The results, of which `inverse` has the sizes `sizes`.
+fn results(values: Tensor, u: Unique<i64>, sizes: &[i64], inverse: bool, counts: bool) -> Result<Three> {
+    let inv = if inverse { Tensor::from_vec_raw(u.inverse, sizes)? } else { empty()? };
+    Ok((values, inv, if counts { ints(u.counts)? } else { empty()? }))
+}
+/// The values at flat positions, in one dimension.
+fn taken(x: &Tensor, at: Vec<i64>) -> Result<Tensor> {
+    ops::take(x, &ints(at)?)
+}
+
+/// `unique`
+pub fn unique(self_: &Tensor, _sorted: bool, return_inverse: bool, return_counts: bool) -> Result<Three> {
+    if self_.is_complex() {
+        return Err(Error::not_implemented_for("unique", self_.dtype()));
+    }
+    let x = contiguous_raw(self_)?;
+    let mut u = places(&x)?;
+    let values = taken(&x, std::mem::take(&mut u.values))?;
+    results(values, u, self_.sizes(), return_inverse, return_counts)
+}
+
+/// The slices along a dimension as rows of numbers in the order of the elements.
+fn rows(self_: &Tensor, d: usize) -> Result<(Vec<i64>, usize, usize)> {
+    let n = self_.sizes()[d] as usize;
+    let flat = ops::reshape(&ops::movedim_int(self_, d as i64, 0)?, &[n as i64, -1])?;
+    let flat = contiguous_raw(&flat)?;
+    let width = if n == 0 { 0 } else { flat.numel() as usize / n };
+    Ok((places(&flat)?.inverse, n, width))
+}
+/// The slices that `first` names, and the results that go with them.
+fn slices(
+    self_: &Tensor,
+    d: usize,
+    first: Vec<i64>,
+    u: Unique<i64>,
+    inverse: bool,
+    counts: bool,
+) -> Result<Three> {
+    let values = ops::index_select(self_, d as i64, &ints(first)?)?;
+    let n = u.inverse.len() as i64;
+    results(values, u, &[n], inverse, counts)
+}
+fn nonempty(self_: &Tensor, d: usize, name: &str) -> Result<()> {
+    let others = self_.sizes().iter().enumerate().any(|(i, s)| i != d && *s == 0);
+    ensure!(
+        !others || self_.sizes()[d] == 0,
+        Runtime,
+        "{name}: There are 0 sized dimensions, and they aren't selected, so cannot apply unique"
+    );
+    Ok(())
+}
+
+/// `unique_dim`
+pub fn unique_dim(
+    self_: &Tensor,
+    dim: i64,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<Three> {
+    if self_.dim() == 0 {
+        wrap_dim(dim, 0)?;
+        return unique(self_, sorted, return_inverse, return_counts);
+    }
+    let d = wrap_dim(dim, self_.dim())?;
+    nonempty(self_, d, "unique_dim")?;
+    if self_.is_complex() {
+        return Err(Error::not_implemented_for("unique_dim", self_.dtype()));
+    }
+    if self_.sizes()[d] == 0 {
+        let u = Unique { values: Vec::new(), inverse: Vec::new(), counts: Vec::new() };
+        return slices(self_, d, Vec::new(), u, return_inverse, return_counts);
+    }
+    let (ranks, n, width) = rows(self_, d)?;
+    let row = |i: usize| &ranks[i * width..(i + 1) * width];
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|a, b| row(*a).cmp(row(*b)));
+    let mut u = Unique { values: Vec::new(), inverse: vec![0; n], counts: Vec::new() };
+    for (k, i) in order.iter().enumerate() {
+        if k == 0 || row(order[k - 1]) != row(*i) {
+            u.values.push(*i as i64);
+            u.counts.push(0);
+        }
+        u.inverse[*i] = u.values.len() as i64 - 1;
+        if let Some(c) = u.counts.last_mut() {
+            *c += 1;
+        }
+    }
+    let first = std::mem::take(&mut u.values);
+    slices(self_, d, first, u, return_inverse, return_counts)
+}
+
+/// `unique_consecutive`
+pub fn unique_consecutive(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<Three> {
+    if self_.is_complex() {
+        return Err(Error::not_implemented_for("unique", self_.dtype()));
+    }
+    let Some(dim) = dim.filter(|_| self_.dim() > 0) else {
+        let x = contiguous_raw(self_)?;
+        let mut u = {
+            let a = Access::new(&[&x], &[])?;
+            erased::unique_consecutive(a.any(0)?)
+                .ok_or_else(|| Error::not_implemented_for("unique", x.dtype()))?
+        };
+        let values = taken(&x, std::mem::take(&mut u.values))?;
+        return results(values, u, self_.sizes(), return_inverse, return_counts);
+    };
+    let d = wrap_dim(dim, self_.dim())?;
+    nonempty(self_, d, "unique_consecutive")?;
+    let mut u = Unique { values: Vec::new(), inverse: Vec::new(), counts: Vec::new() };
+    if self_.sizes()[d] > 0 {
+        let (ranks, n, width) = rows(self_, d)?;
+        let row = |i: usize| &ranks[i * width..(i + 1) * width];
+        for i in 0..n {
+            match u.counts.last_mut() {
+                Some(c) if row(i - 1) == row(i) => *c += 1,
+                _ => {
+                    u.values.push(i as i64);
+                    u.counts.push(1);
+                }
+            }
+            u.inverse.push(u.values.len() as i64 - 1);
+        }
+    }
+    let first = std::mem::take(&mut u.values);
+    slices(self_, d, first, u, return_inverse, return_counts)
+}

@@ -1,0 +1,126 @@
+//! Window functions.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::ops::creation::factory;
+use crate::tensor::Tensor;
+use crate::{DType, ensure};
+use std::f64::consts::PI;
+
+type Opt<T> = Option<T>;
+
+/// A window: `f(k, n)` at the points `k` of `m`, where `n` is the period.
+fn points(m: i64, n: i64, d: DType, device: Device, f: impl Fn(f64, f64) -> f64) -> Result<Tensor> {
+    let v: Vec<f64> = match m {
+        1 => vec![1.0],
+        m => (0..m).map(|k| f(k as f64, n as f64)).collect(),
+    };
+    if device == Device::Meta {
+        return Tensor::empty_raw(&[m], d, device);
+    }
+    crate::ops::copy::cast_to(&Tensor::from_vec_raw(v, &[m])?, d)
+}
+/// Modified Bessel function of the first kind, order 0, by its series.
+fn bessel_i0(x: f64) -> f64 {
+    let quarter = x * x / 4.0;
+    let (mut term, mut sum, mut k) = (1.0, 1.0, 1.0);
+    while term > sum * 1e-17 {
+        term *= quarter / (k * k);
+        sum += term;
+        k += 1.0;
+    }
+    sum
+}
+/// Sum of cosines with alternating signs.
+fn cosines(a: &[f64]) -> impl Fn(f64, f64) -> f64 + '_ {
+    move |k, n| {
+        let at = 2.0 * PI * k / n;
+        a.iter()
+            .enumerate()
+            .map(|(i, a)| if i % 2 == 0 { a * (i as f64 * at).cos() } else { -a * (i as f64 * at).cos() })
+            .sum()
+    }
+}
+fn triangle(k: f64, n: f64) -> f64 {
+    1.0 - (2.0 * k / n - 1.0).abs()
+}
+fn kaiser(beta: f64) -> impl Fn(f64, f64) -> f64 {
+    move |k, n| {
+        let x = 2.0 * k / n - 1.0;
+        bessel_i0(beta * (1.0 - x * x).max(0.0).sqrt()) / bessel_i0(beta)
+    }
+}
+
+macro_rules! windows {
+    ($($name:ident($($a:ident: $t:ty),*) $f:expr;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`")]
+        pub fn $name(window_length: i64, periodic: bool, $($a: $t,)* dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+            let (d, device) = factory(dtype, layout, device, pin_memory)?;
+            ensure!(d.is_floating() || d.is_complex(), Runtime, concat!(stringify!($name), " expects floating point dtypes, got: {}"), d);
+            ensure!(
+                window_length >= 0,
+                Runtime,
+                concat!(stringify!($name), " requires non-negative window_length, got window_length={}"),
+                window_length
+            );
+            let n = if periodic { window_length } else { window_length - 1 };
+            points(window_length, n, d, device, $f)
+        }
+    )*};
+}
+windows! {
+    hann_window() cosines(&[0.5, 0.5]);
+    hamming_window(alpha: f64, beta: f64) cosines(&[alpha, beta]);
+    blackman_window() cosines(&[0.42, 0.5, 0.08]);
+    bartlett_window() triangle;
+    kaiser_window(beta: f64) kaiser(beta);
+}
+
+macro_rules! signals {
+    ($($name:ident $label:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident| $f:expr;)*) => {$(
+        #[doc = concat!("`torch.signal.windows.", $label, "`")]
+        pub fn $name($m: i64, $($a: $t,)* sym: bool, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
+            ensure!($m >= 0, Value, concat!($label, " requires non-negative window length, got M={}"), $m);
+            let (d, device) = factory(dtype, layout, device, pin_memory)?;
+            ensure!(
+                matches!(d, DType::F32 | DType::F64),
+                Value,
+                concat!($label, " expects float32 or float64 dtypes, got: {}"),
+                d
+            );
+            let $n = if sym { $m - 1 } else { $m };
+            points($m, $n, d, device, $f)
+        }
+    )*};
+}
+fn positive(v: f64, what: &str, name: &str) -> Result<f64> {
+    if v > 0.0 { Ok(v) } else { Err(Error::value(format!("{what} must be {name}, got: {v} instead."))) }
+}
+signals! {
+    signal_bartlett "bartlett" () |m, n| triangle;
+    signal_blackman "blackman" () |m, n| cosines(&[0.42, 0.5, 0.08]);
+    signal_cosine "cosine" () |m, n| |k, n| (PI * (k + 0.5) / (n + 1.0)).sin();
+    signal_exponential "exponential" (center: Opt<f64>, tau: f64) |m, n| {
+        let tau = positive(tau, "Tau", "positive")?;
+        ensure!(n == m || center.is_none(), Value, "Center must be None for symmetric windows");
+        let center = center.unwrap_or(n as f64 / 2.0);
+        move |k, _| (-(k - center).abs() / tau).exp()
+    };
+    signal_gaussian "gaussian" (std: f64) |m, n| {
+        let std = positive(std, "Standard deviation", "positive")?;
+        move |k, n| (-0.5 * ((k - n / 2.0) / std).powi(2)).exp()
+    };
+    signal_general_cosine "general_cosine" (a: &[f64]) |m, n| {
+        ensure!(!a.is_empty(), Value, "Coefficients cannot be empty");
+        cosines(a)
+    };
+    signal_general_hamming "general_hamming" (alpha: f64) |m, n| cosines(&[alpha, 1.0 - alpha]);
+    signal_hamming "hamming" () |m, n| cosines(&[0.54, 1.0 - 0.54]);
+    signal_hann "hann" () |m, n| cosines(&[0.5, 0.5]);
+    signal_kaiser "kaiser" (beta: f64) |m, n| {
+        ensure!(beta >= 0.0, Value, "beta must be non-negative, got: {beta} instead.");
+        kaiser(beta)
+    };
+    signal_nuttall "nuttall" () |m, n| cosines(&[0.3635819, 0.4891775, 0.1365995, 0.0106411]);
+}
