@@ -26,6 +26,10 @@ fn main() {
             backward(&s, &saved, &mut gq, &mut gk, &mut gv);
             best[1] = best[1].min(start.elapsed().as_secs_f64());
         }
-        println!("{batch}x{heads}x{l}x{e} causal {causal}: {:.2} ms, backward {:.2} ms", best[0] * 1e3, best[1] * 1e3);
+        println!(
+            "{batch}x{heads}x{l}x{e} causal {causal}: {:.2} ms, backward {:.2} ms",
+            best[0] * 1e3,
+            best[1] * 1e3
+        );
     }
 }

@@ -163,6 +163,7 @@ impl<T: WideScalar> Job for PlaneBack<'_, T> {
 
 struct PlaneWeight<'a, T> {
     s: &'a ConvShape,
+    packing: &'a Packing,
     x: &'a [T],
     gy: &'a [T],
     gw: &'a mut [T],
@@ -171,37 +172,52 @@ impl<T: WideScalar> Job for PlaneWeight<'_, T> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
-    #[allow(non_snake_case)]
     fn run<I: Isa>(self) {
-        let gw = self.gw;
-        for (r, gy) in self.gy.chunks_exact(self.s.output[2]).enumerate() {
-            pairs(self.s, r, |tap, row, lo, hi, first| {
-                let (gy, x) = (&gy[lo..hi], &self.x[row + first..]);
-                let sum = by_stride!(self.s.stride[2], S => {
-                    let x = &x[..(gy.len() - 1) * S + 1];
-                    let (mut acc, full) = ([T::ZERO; L], gy.len() / L * L);
-                    let mut i = 0;
-                    while i < full {
-                        for l in 0..L {
-                            acc[l] = acc[l].plus(gy[i + l].times(x[(i + l) * S]));
+        let (s, p) = (self.s, self.packing);
+        for (w, tap) in self.gw.iter_mut().zip(&p.taps) {
+            // Two sets of sums, so that each addition need not wait for the one before.
+            let mut acc = [[T::ZERO; L]; 2];
+            for (r, gy) in self.gy.chunks_exact(s.output[2]).enumerate() {
+                let (d, h) = (r / s.output[1] * s.stride[0], r % s.output[1] * s.stride[1]);
+                let row = &self.x[(d * p.rows + h) * s.stride[2] * p.width + tap..];
+                let (gy, row) = (gy.chunks(2 * L), row.chunks(2 * L));
+                for (gy, x) in gy.zip(row) {
+                    if gy.len() == 2 * L {
+                        for (half, acc) in acc.iter_mut().enumerate() {
+                            for l in 0..L {
+                                acc[l] = gy[half * L + l].fma::<I>(x[half * L + l], acc[l]);
+                            }
                         }
-                        i += L;
-                    }
-                    while i < gy.len() {
-                        acc[i - full] = acc[i - full].plus(gy[i].times(x[i * S]));
-                        i += 1;
-                    }
-                    let mut half = L / 2;
-                    while half > 0 {
-                        for l in 0..half {
-                            acc[l] = acc[l].plus(acc[l + half]);
+                    } else {
+                        for (half, acc) in acc.iter_mut().enumerate() {
+                            let gy = &gy[(half * L).min(gy.len())..];
+                            let x = &x[(half * L).min(x.len())..];
+                            let n = gy.len().min(L);
+                            if n == L {
+                                for l in 0..L {
+                                    acc[l] = gy[l].fma::<I>(x[l], acc[l]);
+                                }
+                            } else {
+                                for l in 0..n {
+                                    acc[l] = gy[l].fma::<I>(x[l], acc[l]);
+                                }
+                            }
                         }
-                        half /= 2;
                     }
-                    acc[0]
-                });
-                gw[tap] = gw[tap].plus(sum);
-            });
+                }
+            }
+            let [mut acc, more] = acc;
+            for l in 0..L {
+                acc[l] = acc[l].plus(more[l]);
+            }
+            let mut half = L / 2;
+            while half > 0 {
+                for l in 0..half {
+                    acc[l] = acc[l].plus(acc[l + half]);
+                }
+                half /= 2;
+            }
+            *w = w.plus(acc[0]);
         }
     }
 }
@@ -251,20 +267,26 @@ pub(super) fn backward_input<T: WideScalar>(
 
 pub(super) fn backward_weight<T: WideScalar>(s: &ConvShape, x: &[T], gy: &[T], gw: &mut [T]) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
+    let packing = Packing::new(s);
     let out = SharedMut::new(gw);
     parallel_for(s.c, (grain(s) / s.n.max(1)).max(1), |r| {
-        for c in r {
-            // SAFETY: channel `c` is this index's own.
-            let gw = unsafe { out.slice(c * taps, taps) };
-            gw.fill(T::ZERO);
-            for p in (0..s.n).map(|n| n * s.c + c) {
-                run(PlaneWeight {
-                    s,
-                    x: &x[p * ip..(p + 1) * ip],
-                    gy: &gy[p * op..(p + 1) * op],
-                    gw: &mut *gw,
-                });
+        with_scratch::<T, _>(packing.len, |buf| {
+            buf.fill(T::ZERO);
+            for c in r {
+                // SAFETY: channel `c` is this index's own.
+                let gw = unsafe { out.slice(c * taps, taps) };
+                gw.fill(T::ZERO);
+                for p in (0..s.n).map(|n| n * s.c + c) {
+                    packing.pack(s, &x[p * ip..(p + 1) * ip], buf);
+                    run(PlaneWeight {
+                        s,
+                        packing: &packing,
+                        x: buf,
+                        gy: &gy[p * op..(p + 1) * op],
+                        gw: &mut *gw,
+                    });
+                }
             }
-        }
+        });
     });
 }

@@ -1,7 +1,7 @@
 //! The general convolution: patches of a tile that fits the second cache level, times the weight.
 
 use super::shape::ConvShape;
-use super::{depthwise, im2col};
+use super::{depthwise, direct, im2col};
 use crate::matmul::widen::{Narrow, down, up};
 use crate::matmul::{MatmulScalar, WideScalar};
 use crate::parallel::{num_threads, parallel_chunks, parallel_for};
@@ -114,6 +114,11 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
     if s.depthwise() {
         return depthwise::forward(s, x, w, bias, out);
     }
+    if let Some(out) = single_mut(out)
+        && direct::forward(s, single(x), single(w), bias.map(single), out)
+    {
+        return;
+    }
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     let (k, len, ip) = (cg * taps, s.out_plane(), s.in_plane());
     let images = s.n * s.groups;
@@ -155,6 +160,20 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
     }
 }
 
+/// The same slice where T is f32.
+fn single_mut<T: WideScalar>(x: &mut [T]) -> Option<&mut [f32]> {
+    if T::DTYPE == crate::DType::F32 { bytemuck::try_cast_slice_mut(x).ok() } else { None }
+}
+/// The same slice, of f32 as [`single_mut`] said.
+fn single<T: WideScalar>(x: &[T]) -> &[f32] {
+    bytemuck::cast_slice(x)
+}
+
+/// The most places that a tap of dimension `d` leads back from a result of the input gradient.
+pub(super) fn mirrored_lead(s: &ConvShape, d: usize) -> usize {
+    s.dilation[d] * (s.kernel[d] - 1) / s.stride[d]
+}
+
 /// The convolution that computes the input gradient of a convolution of stride 1.
 fn mirrored(s: &ConvShape) -> Option<ConvShape> {
     if s.stride != [1; 3] {
@@ -177,8 +196,11 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
     if gx.is_empty() {
         return;
     }
-    if s.depthwise() {
-        return depthwise::backward_input(s, gy, w, bias, gx);
+    if !s.depthwise()
+        && let Some(gx) = single_mut(gx)
+        && direct::backward_input(s, single(gy), single(w), bias.map(single), gx)
+    {
+        return;
     }
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     if let Some(m) = mirrored(s) {
@@ -194,6 +216,9 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
             }
             forward(&m, gy, flipped, bias, gx);
         });
+    }
+    if s.depthwise() {
+        return depthwise::backward_input(s, gy, w, bias, gx);
     }
     let (len, ip) = (s.out_plane(), s.in_plane());
     // Channels per chunk: each chunk owns whole input planes, so that adding patches back needs no lock.
@@ -286,6 +311,11 @@ fn backward_weight<T: WideScalar + MatmulScalar<Wide = T>>(s: &ConvShape, x: &[T
     }
     if s.depthwise() {
         return depthwise::backward_weight(s, x, gy, gw);
+    }
+    if let Some(gw) = single_mut(gw)
+        && direct::backward_weight(s, single(x), single(gy), gw)
+    {
+        return;
     }
     let (cg, og, taps, len) = (s.c / s.groups, s.o / s.groups, s.taps(), s.out_plane());
     let threads = num_threads();

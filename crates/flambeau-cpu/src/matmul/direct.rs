@@ -87,6 +87,37 @@ mod x86 {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn store_v4(from: &[f32], bias: f32, to: *mut f32) {
+    use std::arch::x86_64::*;
+    let bias = _mm512_set1_ps(bias);
+    for i in (0..from.len()).step_by(LANES) {
+        let mask = (u32::MAX >> (32 - (from.len() - i).min(LANES))) as __mmask16;
+        // SAFETY: the mask ends at the end of `from`; `to` has as many places (the caller of `store`).
+        unsafe {
+            let v = _mm512_maskz_loadu_ps(mask, from.as_ptr().add(i));
+            _mm512_mask_storeu_ps(to.add(i), mask, _mm512_add_ps(v, bias));
+        }
+    }
+}
+/// `to[i * step] = from[i] + bias`.
+///
+/// # Safety
+/// [`available`] said yes; all places are valid, and nobody uses them meanwhile.
+#[inline]
+pub(crate) unsafe fn store(from: &[f32], bias: f32, to: *mut f32, step: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if step == 1 {
+        // SAFETY: the caller's promise.
+        return unsafe { store_v4(from, bias, to) };
+    }
+    for (i, v) in from.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { *to.add(i * step) = v + bias };
+    }
+}
+
 /// Whether this machine can run [`tile`].
 #[inline]
 pub(crate) fn available() -> bool {
