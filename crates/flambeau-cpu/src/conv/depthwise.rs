@@ -165,6 +165,7 @@ struct PlaneWeight<'a, T> {
     s: &'a ConvShape,
     packing: &'a Packing,
     x: &'a [T],
+    /// The gradient, its rows filled up to whole vectors.
     gy: &'a [T],
     gw: &'a mut [T],
 }
@@ -174,41 +175,26 @@ impl<T: WideScalar> Job for PlaneWeight<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) {
         let (s, p) = (self.s, self.packing);
+        let (width, tail) = (s.output[2].next_multiple_of(L), s.output[2] % L);
         for (w, tap) in self.gw.iter_mut().zip(&p.taps) {
-            // Two sets of sums, so that each addition need not wait for the one before.
-            let mut acc = [[T::ZERO; L]; 2];
-            for (r, gy) in self.gy.chunks_exact(s.output[2]).enumerate() {
+            let mut acc = [T::ZERO; L];
+            for (r, gy) in self.gy.chunks_exact(width).enumerate() {
                 let (d, h) = (r / s.output[1] * s.stride[0], r % s.output[1] * s.stride[1]);
-                let row = &self.x[(d * p.rows + h) * s.stride[2] * p.width + tap..];
-                let (gy, row) = (gy.chunks(2 * L), row.chunks(2 * L));
-                for (gy, x) in gy.zip(row) {
-                    if gy.len() == 2 * L {
-                        for (half, acc) in acc.iter_mut().enumerate() {
-                            for l in 0..L {
-                                acc[l] = gy[half * L + l].fma::<I>(x[half * L + l], acc[l]);
-                            }
-                        }
-                    } else {
-                        for (half, acc) in acc.iter_mut().enumerate() {
-                            let gy = &gy[(half * L).min(gy.len())..];
-                            let x = &x[(half * L).min(x.len())..];
-                            let n = gy.len().min(L);
-                            if n == L {
-                                for l in 0..L {
-                                    acc[l] = gy[l].fma::<I>(x[l], acc[l]);
-                                }
-                            } else {
-                                for l in 0..n {
-                                    acc[l] = gy[l].fma::<I>(x[l], acc[l]);
-                                }
-                            }
-                        }
+                let row = &self.x[(d * p.rows + h) * s.stride[2] * p.width + tap..][..width];
+                let last = if tail == 0 { 0 } else { L };
+                for j in (0..width - last).step_by(L) {
+                    let (gy, x) = (&gy[j..j + L], &row[j..j + L]);
+                    for l in 0..L {
+                        acc[l] = gy[l].fma::<I>(x[l], acc[l]);
                     }
                 }
-            }
-            let [mut acc, more] = acc;
-            for l in 0..L {
-                acc[l] = acc[l].plus(more[l]);
+                if last > 0 {
+                    let (gy, x) = (&gy[width - L..], &row[width - L..]);
+                    for l in 0..L {
+                        // not a product with 0: what lies there may be infinite
+                        acc[l] = if l < tail { gy[l].fma::<I>(x[l], acc[l]) } else { acc[l] };
+                    }
+                }
             }
             let mut half = L / 2;
             while half > 0 {
@@ -268,23 +254,21 @@ pub(super) fn backward_input<T: WideScalar>(
 pub(super) fn backward_weight<T: WideScalar>(s: &ConvShape, x: &[T], gy: &[T], gw: &mut [T]) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
     let packing = Packing::new(s);
+    let (ow, width) = (s.output[2], s.output[2].next_multiple_of(L));
     let out = SharedMut::new(gw);
     parallel_for(s.c, (grain(s) / s.n.max(1)).max(1), |r| {
-        with_scratch::<T, _>(packing.len, |buf| {
+        with_scratch::<T, _>(packing.len + op / ow * width, |buf| {
             buf.fill(T::ZERO);
+            let (buf, rows) = buf.split_at_mut(packing.len);
             for c in r {
                 // SAFETY: channel `c` is this index's own.
                 let gw = unsafe { out.slice(c * taps, taps) };
                 gw.fill(T::ZERO);
                 for p in (0..s.n).map(|n| n * s.c + c) {
                     packing.pack(s, &x[p * ip..(p + 1) * ip], buf);
-                    run(PlaneWeight {
-                        s,
-                        packing: &packing,
-                        x: buf,
-                        gy: &gy[p * op..(p + 1) * op],
-                        gw: &mut *gw,
-                    });
+                    let gy = gy[p * op..(p + 1) * op].chunks_exact(ow);
+                    gy.zip(rows.chunks_exact_mut(width)).for_each(|(g, row)| row[..ow].copy_from_slice(g));
+                    run(PlaneWeight { s, packing: &packing, x: buf, gy: rows, gw: &mut *gw });
                 }
             }
         });

@@ -119,6 +119,17 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
     {
         return;
     }
+    by_patches(s, x, (w, s.c / s.groups * s.taps(), 1), bias, out);
+}
+
+/// [`forward`] by a product with the patches; the weight's `[o, k]` comes with its steps.
+fn by_patches<T: WideScalar + MatmulScalar<Wide = T>>(
+    s: &ConvShape,
+    x: &[T],
+    (w, row, col): (&[T], usize, usize),
+    bias: Option<&[T]>,
+    out: &mut [T],
+) {
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     let (k, len, ip) = (cg * taps, s.out_plane(), s.in_plane());
     let images = s.n * s.groups;
@@ -145,12 +156,12 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
         if s.pointwise() {
             let b = (x.as_ptr().wrapping_add(p0), len, 1);
             // SAFETY: weight [og, k], the columns of x, and this chunk's own tile of out.
-            return unsafe { T::tile(og, width, k, T::ONE, (weight, k, 1), b, beta, c) };
+            return unsafe { T::tile(og, width, k, T::ONE, (weight, row, col), b, beta, c) };
         }
         with_scratch::<T, _>(k * width, |buf| {
             im2col::fill(s, x, cols, buf);
             // SAFETY: as above, with the patches of this tile.
-            unsafe { T::tile(og, width, k, T::ONE, (weight, k, 1), (buf.as_ptr(), width, 1), beta, c) }
+            unsafe { T::tile(og, width, k, T::ONE, (weight, row, col), (buf.as_ptr(), width, 1), beta, c) }
         });
     };
     if images * count == 1 || len * k * s.o * s.n < crate::matmul::PARALLEL_MACS {
@@ -204,6 +215,9 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
     }
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     if let Some(m) = mirrored(s) {
+        if s.pointwise() && !s.depthwise() {
+            return by_patches(&m, gy, (w, 1, cg), bias, gx);
+        }
         return with_scratch::<T, _>(w.len(), |flipped| {
             for g in 0..s.groups {
                 for o in 0..og {
