@@ -21,10 +21,12 @@
 //! | [`conv`] | convolutions and their gradients |
 //! | [`pool`] | max, average and adaptive pooling |
 //! | [`batch_norm`] | batch and group normalisation |
+//! | [`attention`] | scaled dot product attention |
 //! | [`loss`] | negative log likelihood, cross-entropy |
 //! | [`optim`] | steps of SGD, Adam, AdamW |
 
 pub mod any;
+pub mod attention;
 pub mod batch_norm;
 pub mod cache;
 pub mod cast;

@@ -1,5 +1,6 @@
 //! Kernels over slices of run-time type: those of `flambeau_cpu`, and the small ones that only this crate needs.
 
+pub(crate) use flambeau_cpu::attention::erased as attention;
 pub(crate) use flambeau_cpu::batch_norm::erased as batch_norm;
 pub(crate) use flambeau_cpu::conv::erased as conv;
 pub(crate) use flambeau_cpu::loss::erased as loss;

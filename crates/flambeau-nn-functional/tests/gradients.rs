@@ -215,3 +215,52 @@ fn anomaly_mode_names_the_line_of_the_call() {
     assert!(text.contains("ConvolutionBackward0' returned nan values"), "{text}");
     assert!(first.contains(&format!("gradients.rs:{line}:")), "the innermost frame is the call: {text}");
 }
+
+#[test]
+fn attention() {
+    let run = |t: &[Tensor], causal, scale| {
+        ops::scaled_dot_product_attention(&t[0], &t[1], &t[2], None, 0.0, causal, scale, false)
+    };
+    for (causal, scale) in [(false, None), (true, Some(0.7)), (true, Some(-0.7))] {
+        let x = [values(&[2, 2, 3, 4], 1), values(&[2, 2, 5, 4], 2), values(&[2, 2, 5, 2], 3)];
+        both("attention", &x, |t| run(t, causal, scale));
+        // rows of a wider matrix, as a projection gives them, and columns that are not contiguous
+        let x = [values(&[3, 2, 4], 1), values(&[5, 2, 4], 2), values(&[2, 2, 5], 3)];
+        both("attention of views", &x, |t| {
+            let turn = |t: &Tensor, a, b| flambeau_core::ops::transpose(t, a, b);
+            run(&[turn(&t[0], 0, 1)?, turn(&t[1], 0, 1)?, turn(&t[2], 1, 2)?], causal, scale)
+        });
+    }
+}
+
+/// The fused kernel against the composition, which a mask that hides nothing asks for.
+#[test]
+fn attention_paths_agree() {
+    use flambeau_core::ops as core;
+    for (dtype, tol) in [(DType::F64, 1e-12), (DType::F32, 1e-5), (DType::F16, 4e-3), (DType::BF16, 4e-2)] {
+        let x = [values(&[2, 3, 70, 16], 1), values(&[2, 3, 70, 16], 2), values(&[2, 3, 70, 24], 3)];
+        let leaf = |t: &Tensor| {
+            let t =
+                core::to_copy(&core::detach(t).unwrap(), Some(dtype), None, None, None, false, None).unwrap();
+            t.requires_grad_(true);
+            t
+        };
+        let hidden: Vec<flambeau_core::B8> =
+            (0..70 * 70).map(|i| flambeau_core::B8::from(i % 70 <= i / 70)).collect();
+        let mask = Tensor::from_vec_raw(hidden, &[70, 70]).unwrap();
+        let mut results: Vec<Vec<Tensor>> = vec![];
+        for mask in [None, Some(&mask)] {
+            let [q, k, v] = [&x[0], &x[1], &x[2]].map(leaf);
+            let causal = mask.is_none();
+            let y = ops::scaled_dot_product_attention(&q, &k, &v, mask, 0.0, causal, None, false).unwrap();
+            let total = core::sum(&core::mul(&y, &y).unwrap(), None, false, None).unwrap();
+            total.backward();
+            let mut all = vec![core::detach(&y).unwrap()];
+            all.extend([q, k, v].iter().map(|t| t.grad().unwrap()));
+            results.push(all);
+        }
+        for (a, b) in results[0].iter().zip(&results[1]) {
+            assert!(core::allclose(a, b, tol, tol * 4.0, false).unwrap(), "{dtype:?}");
+        }
+    }
+}

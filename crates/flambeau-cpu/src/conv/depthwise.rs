@@ -163,7 +163,9 @@ impl<T: WideScalar> Job for PlaneBack<'_, T> {
 
 struct PlaneWeight<'a, T> {
     s: &'a ConvShape,
+    packing: &'a Packing,
     x: &'a [T],
+    /// The gradient, its rows filled up to whole vectors.
     gy: &'a [T],
     gw: &'a mut [T],
 }
@@ -171,37 +173,37 @@ impl<T: WideScalar> Job for PlaneWeight<'_, T> {
     type Out = ();
     const BEST: Level = best_for::<T>();
     #[inline(always)]
-    #[allow(non_snake_case)]
     fn run<I: Isa>(self) {
-        let gw = self.gw;
-        for (r, gy) in self.gy.chunks_exact(self.s.output[2]).enumerate() {
-            pairs(self.s, r, |tap, row, lo, hi, first| {
-                let (gy, x) = (&gy[lo..hi], &self.x[row + first..]);
-                let sum = by_stride!(self.s.stride[2], S => {
-                    let x = &x[..(gy.len() - 1) * S + 1];
-                    let (mut acc, full) = ([T::ZERO; L], gy.len() / L * L);
-                    let mut i = 0;
-                    while i < full {
-                        for l in 0..L {
-                            acc[l] = acc[l].plus(gy[i + l].times(x[(i + l) * S]));
-                        }
-                        i += L;
+        let (s, p) = (self.s, self.packing);
+        let (width, tail) = (s.output[2].next_multiple_of(L), s.output[2] % L);
+        for (w, tap) in self.gw.iter_mut().zip(&p.taps) {
+            let mut acc = [T::ZERO; L];
+            for (r, gy) in self.gy.chunks_exact(width).enumerate() {
+                let (d, h) = (r / s.output[1] * s.stride[0], r % s.output[1] * s.stride[1]);
+                let row = &self.x[(d * p.rows + h) * s.stride[2] * p.width + tap..][..width];
+                let last = if tail == 0 { 0 } else { L };
+                for j in (0..width - last).step_by(L) {
+                    let (gy, x) = (&gy[j..j + L], &row[j..j + L]);
+                    for l in 0..L {
+                        acc[l] = gy[l].fma::<I>(x[l], acc[l]);
                     }
-                    while i < gy.len() {
-                        acc[i - full] = acc[i - full].plus(gy[i].times(x[i * S]));
-                        i += 1;
+                }
+                if last > 0 {
+                    let (gy, x) = (&gy[width - L..], &row[width - L..]);
+                    for l in 0..L {
+                        // not a product with 0: what lies there may be infinite
+                        acc[l] = if l < tail { gy[l].fma::<I>(x[l], acc[l]) } else { acc[l] };
                     }
-                    let mut half = L / 2;
-                    while half > 0 {
-                        for l in 0..half {
-                            acc[l] = acc[l].plus(acc[l + half]);
-                        }
-                        half /= 2;
-                    }
-                    acc[0]
-                });
-                gw[tap] = gw[tap].plus(sum);
-            });
+                }
+            }
+            let mut half = L / 2;
+            while half > 0 {
+                for l in 0..half {
+                    acc[l] = acc[l].plus(acc[l + half]);
+                }
+                half /= 2;
+            }
+            *w = w.plus(acc[0]);
         }
     }
 }
@@ -251,20 +253,24 @@ pub(super) fn backward_input<T: WideScalar>(
 
 pub(super) fn backward_weight<T: WideScalar>(s: &ConvShape, x: &[T], gy: &[T], gw: &mut [T]) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
+    let packing = Packing::new(s);
+    let (ow, width) = (s.output[2], s.output[2].next_multiple_of(L));
     let out = SharedMut::new(gw);
     parallel_for(s.c, (grain(s) / s.n.max(1)).max(1), |r| {
-        for c in r {
-            // SAFETY: channel `c` is this index's own.
-            let gw = unsafe { out.slice(c * taps, taps) };
-            gw.fill(T::ZERO);
-            for p in (0..s.n).map(|n| n * s.c + c) {
-                run(PlaneWeight {
-                    s,
-                    x: &x[p * ip..(p + 1) * ip],
-                    gy: &gy[p * op..(p + 1) * op],
-                    gw: &mut *gw,
-                });
+        with_scratch::<T, _>(packing.len + op / ow * width, |buf| {
+            buf.fill(T::ZERO);
+            let (buf, rows) = buf.split_at_mut(packing.len);
+            for c in r {
+                // SAFETY: channel `c` is this index's own.
+                let gw = unsafe { out.slice(c * taps, taps) };
+                gw.fill(T::ZERO);
+                for p in (0..s.n).map(|n| n * s.c + c) {
+                    packing.pack(s, &x[p * ip..(p + 1) * ip], buf);
+                    let gy = gy[p * op..(p + 1) * op].chunks_exact(ow);
+                    gy.zip(rows.chunks_exact_mut(width)).for_each(|(g, row)| row[..ow].copy_from_slice(g));
+                    run(PlaneWeight { s, packing: &packing, x: buf, gy: rows, gw: &mut *gw });
+                }
             }
-        }
+        });
     });
 }

@@ -1,7 +1,7 @@
 //! The general convolution: patches of a tile that fits the second cache level, times the weight.
 
 use super::shape::ConvShape;
-use super::{depthwise, im2col};
+use super::{depthwise, direct, im2col};
 use crate::matmul::widen::{Narrow, down, up};
 use crate::matmul::{MatmulScalar, WideScalar};
 use crate::parallel::{num_threads, parallel_chunks, parallel_for};
@@ -114,6 +114,22 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
     if s.depthwise() {
         return depthwise::forward(s, x, w, bias, out);
     }
+    if let Some(out) = single_mut(out)
+        && direct::forward(s, single(x), single(w), bias.map(single), out)
+    {
+        return;
+    }
+    by_patches(s, x, (w, s.c / s.groups * s.taps(), 1), bias, out);
+}
+
+/// [`forward`] by a product with the patches; the weight's `[o, k]` comes with its steps.
+fn by_patches<T: WideScalar + MatmulScalar<Wide = T>>(
+    s: &ConvShape,
+    x: &[T],
+    (w, row, col): (&[T], usize, usize),
+    bias: Option<&[T]>,
+    out: &mut [T],
+) {
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     let (k, len, ip) = (cg * taps, s.out_plane(), s.in_plane());
     let images = s.n * s.groups;
@@ -140,12 +156,12 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
         if s.pointwise() {
             let b = (x.as_ptr().wrapping_add(p0), len, 1);
             // SAFETY: weight [og, k], the columns of x, and this chunk's own tile of out.
-            return unsafe { T::tile(og, width, k, T::ONE, (weight, k, 1), b, beta, c) };
+            return unsafe { T::tile(og, width, k, T::ONE, (weight, row, col), b, beta, c) };
         }
         with_scratch::<T, _>(k * width, |buf| {
             im2col::fill(s, x, cols, buf);
             // SAFETY: as above, with the patches of this tile.
-            unsafe { T::tile(og, width, k, T::ONE, (weight, k, 1), (buf.as_ptr(), width, 1), beta, c) }
+            unsafe { T::tile(og, width, k, T::ONE, (weight, row, col), (buf.as_ptr(), width, 1), beta, c) }
         });
     };
     if images * count == 1 || len * k * s.o * s.n < crate::matmul::PARALLEL_MACS {
@@ -153,6 +169,20 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
     } else {
         parallel_chunks(images * count, &body);
     }
+}
+
+/// The same slice where T is f32.
+fn single_mut<T: WideScalar>(x: &mut [T]) -> Option<&mut [f32]> {
+    if T::DTYPE == crate::DType::F32 { bytemuck::try_cast_slice_mut(x).ok() } else { None }
+}
+/// The same slice, of f32 as [`single_mut`] said.
+fn single<T: WideScalar>(x: &[T]) -> &[f32] {
+    bytemuck::cast_slice(x)
+}
+
+/// The most places that a tap of dimension `d` leads back from a result of the input gradient.
+pub(super) fn mirrored_lead(s: &ConvShape, d: usize) -> usize {
+    s.dilation[d] * (s.kernel[d] - 1) / s.stride[d]
 }
 
 /// The convolution that computes the input gradient of a convolution of stride 1.
@@ -177,11 +207,17 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
     if gx.is_empty() {
         return;
     }
-    if s.depthwise() {
-        return depthwise::backward_input(s, gy, w, bias, gx);
+    if !s.depthwise()
+        && let Some(gx) = single_mut(gx)
+        && direct::backward_input(s, single(gy), single(w), bias.map(single), gx)
+    {
+        return;
     }
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     if let Some(m) = mirrored(s) {
+        if s.pointwise() && !s.depthwise() {
+            return by_patches(&m, gy, (w, 1, cg), bias, gx);
+        }
         return with_scratch::<T, _>(w.len(), |flipped| {
             for g in 0..s.groups {
                 for o in 0..og {
@@ -194,6 +230,9 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
             }
             forward(&m, gy, flipped, bias, gx);
         });
+    }
+    if s.depthwise() {
+        return depthwise::backward_input(s, gy, w, bias, gx);
     }
     let (len, ip) = (s.out_plane(), s.in_plane());
     // Channels per chunk: each chunk owns whole input planes, so that adding patches back needs no lock.
@@ -286,6 +325,11 @@ fn backward_weight<T: WideScalar + MatmulScalar<Wide = T>>(s: &ConvShape, x: &[T
     }
     if s.depthwise() {
         return depthwise::backward_weight(s, x, gy, gw);
+    }
+    if let Some(gw) = single_mut(gw)
+        && direct::backward_weight(s, single(x), single(gy), gw)
+    {
+        return;
     }
     let (cg, og, taps, len) = (s.c / s.groups, s.o / s.groups, s.taps(), s.out_plane());
     let threads = num_threads();

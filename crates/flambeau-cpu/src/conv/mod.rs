@@ -2,6 +2,7 @@
 //! for input, weight and bias. A transposed convolution is the input gradient of the matching convolution.
 
 mod depthwise;
+mod direct;
 mod engine;
 pub mod erased;
 mod im2col;

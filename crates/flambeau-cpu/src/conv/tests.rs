@@ -166,6 +166,36 @@ fn larger_images_take_the_tiled_paths() {
     }
 }
 
+/// Sizes for which the f32 kernels without patches are chosen (on machines that have them), and some next to them: widths
+/// and channels that fill no vector, strides with and without taps for each remainder, dilation, groups, three dimensions.
+#[test]
+fn direct_paths() {
+    let mut rng = Lcg(31);
+    type Case<'a> =
+        ((usize, usize, usize, usize), &'a [usize], &'a [usize], &'a [usize], &'a [usize], &'a [usize]);
+    let cases: [Case; 12] = [
+        ((2, 16, 24, 1), &[30, 29], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
+        ((1, 7, 13, 1), &[17, 50], &[3, 5], &[1, 1], &[1, 2], &[1, 1]),
+        ((3, 3, 16, 1), &[40, 41], &[7, 7], &[2, 2], &[3, 3], &[1, 1]),
+        ((1, 20, 36, 2), &[20, 18], &[3, 3], &[2, 1], &[1, 1], &[1, 1]),
+        ((2, 16, 32, 2), &[19, 33], &[3, 3], &[1, 1], &[2, 2], &[2, 2]),
+        ((1, 32, 16, 1), &[28, 28], &[4, 4], &[2, 2], &[1, 1], &[1, 1]),
+        ((1, 16, 16, 1), &[25, 27], &[2, 2], &[3, 3], &[0, 1], &[1, 1]),
+        ((1, 24, 16, 1), &[30, 30], &[3, 3], &[1, 1], &[0, 0], &[3, 2]),
+        ((2, 16, 16, 1), &[900], &[3], &[1], &[1], &[1]),
+        ((1, 12, 16, 1), &[6, 9, 20], &[3, 2, 3], &[1, 1, 1], &[1, 0, 1], &[1, 1, 1]),
+        ((1, 16, 16, 1), &[9, 8, 18], &[2, 3, 3], &[2, 2, 2], &[0, 1, 1], &[1, 1, 2]),
+        ((5, 40, 48, 1), &[14, 14], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
+    ];
+    for (channels, input, kernel, stride, pad, dilation) in cases {
+        let s = ConvShape::new(channels, input, kernel, stride, pad, dilation).unwrap();
+        for threads in [1, 3] {
+            crate::parallel::set_num_threads(threads);
+            check::<f32>(&mut rng, &s);
+        }
+    }
+}
+
 #[test]
 fn transposed_sizes() {
     let s = ConvShape::transposed((1, 4, 2, 1), &[5], &[3], &[2], &[1], &[1], &[1]).unwrap();

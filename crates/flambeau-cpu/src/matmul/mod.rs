@@ -4,6 +4,7 @@
 //! without its threads; the tiles are spread by [`crate::parallel`]. Halves are widened, multiplied in f32 and rounded
 //! once. Integers wrap.
 
+pub(crate) mod direct;
 pub mod erased;
 mod integer;
 mod scalar;

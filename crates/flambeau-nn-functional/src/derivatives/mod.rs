@@ -1,6 +1,7 @@
 //! Backward formulas that are longer than a line, by family.
 
 pub mod activation;
+pub mod attention;
 pub mod composed;
 pub mod conv;
 pub mod dropout;

@@ -76,3 +76,124 @@ fn scaled_dot_product_attention_adaptor(
     )
     .and_then(Results::from_values)
 }
+
+/// Type of [`FUSED_ATTENTION`].
+pub type FusedAttentionFn = fn(&Tensor, &Tensor, &Tensor, bool, f64) -> Result<(Tensor, Tensor)>;
+/// `_fused_attention`: Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
+pub static FUSED_ATTENTION: Op<FusedAttentionFn> = Op::new(
+    &FUSED_ATTENTION_INFO,
+    &[(Key::Cpu, f::fused_attention), (Key::Meta, f::fused_attention_meta_fn)],
+    fused_attention_adaptor,
+);
+static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
+    name: "_fused_attention",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("query", Ty::Tensor, D::Required),
+            a("key", Ty::Tensor, D::Required),
+            a("value", Ty::Tensor, D::Required),
+            a("is_causal", Ty::Bool, D::Required),
+            a("scale", Ty::Float, D::Required),
+        ],
+        returns: &[("output", Ty::Tensor), ("logsumexp", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: fused_attention_boxed,
+    doc: "Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.",
+    grad: Differentiability::Formula,
+};
+fn fused_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fused_attention(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values())
+}
+fn fused_attention_adaptor(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    call_fallback(
+        &FUSED_ATTENTION_INFO,
+        vec![
+            query.into_value(),
+            key.into_value(),
+            value.into_value(),
+            is_causal.into_value(),
+            scale.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`FUSED_ATTENTION_BACKWARD`].
+pub type FusedAttentionBackwardFn =
+    fn(&Tensor, &Tensor, &Tensor, &Tensor, &Tensor, &Tensor, bool, f64) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_fused_attention_backward`: The gradients of attention for query, key and value.
+pub static FUSED_ATTENTION_BACKWARD: Op<FusedAttentionBackwardFn> = Op::new(
+    &FUSED_ATTENTION_BACKWARD_INFO,
+    &[(Key::Cpu, f::fused_attention_backward)],
+    fused_attention_backward_adaptor,
+);
+static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
+    name: "_fused_attention_backward",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("grad_output", Ty::Tensor, D::Required),
+            a("query", Ty::Tensor, D::Required),
+            a("key", Ty::Tensor, D::Required),
+            a("value", Ty::Tensor, D::Required),
+            a("output", Ty::Tensor, D::Required),
+            a("logsumexp", Ty::Tensor, D::Required),
+            a("is_causal", Ty::Bool, D::Required),
+            a("scale", Ty::Float, D::Required),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: fused_attention_backward_boxed,
+    doc: "The gradients of attention for query, key and value.",
+    grad: Differentiability::None,
+};
+fn fused_attention_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fused_attention_backward(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        tensor_arg(a, 3)?,
+        tensor_arg(a, 4)?,
+        tensor_arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn fused_attention_backward_adaptor(
+    grad_output: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    output: &Tensor,
+    logsumexp: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &FUSED_ATTENTION_BACKWARD_INFO,
+        vec![
+            grad_output.into_value(),
+            query.into_value(),
+            key.into_value(),
+            value.into_value(),
+            output.into_value(),
+            logsumexp.into_value(),
+            is_causal.into_value(),
+            scale.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}

@@ -5,6 +5,7 @@
 pub mod activation;
 pub mod activation_grad;
 pub mod attention;
+pub mod attention_grad;
 pub mod conv;
 pub mod conv_grad;
 pub mod dropout;
@@ -157,6 +158,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::TANH,
     &activation::GUMBEL_SOFTMAX,
     &attention::SCALED_DOT_PRODUCT_ATTENTION,
+    &attention::FUSED_ATTENTION,
+    &attention::FUSED_ATTENTION_BACKWARD,
     &conv::CONVOLUTION,
     &conv::CONVOLUTION_INPUT_GRAD,
     &conv::CONVOLUTION_WEIGHT_GRAD,
@@ -296,6 +299,7 @@ pub static REG: CrateReg = CrateReg { name: "flambeau-nn-functional", ops: OPS, 
 
 fn fill() {
     activation_grad::fill();
+    attention_grad::fill();
     conv_grad::fill();
     embedding_grad::fill();
     linear_grad::fill();

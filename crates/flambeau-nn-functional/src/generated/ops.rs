@@ -584,6 +584,40 @@ pub fn scaled_dot_product_attention(
     )
 }
 
+/// Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
+pub fn fused_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    (attention::FUSED_ATTENTION.get(query.key_set() | key.key_set() | value.key_set())?)(
+        query, key, value, is_causal, scale,
+    )
+}
+
+/// The gradients of attention for query, key and value.
+pub fn fused_attention_backward(
+    grad_output: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    output: &Tensor,
+    logsumexp: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (attention::FUSED_ATTENTION_BACKWARD.get(
+        grad_output.key_set()
+            | query.key_set()
+            | key.key_set()
+            | value.key_set()
+            | output.key_set()
+            | logsumexp.key_set(),
+    )?)(grad_output, query, key, value, output, logsumexp, is_causal, scale)
+}
+
 /// Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
 ///
 /// Input `[N, C, *]`, weight `[O, C / groups, *]` (transposed: `[C, O / groups, *]`), bias `[O]`.

@@ -1,7 +1,13 @@
 //! Attention.
 
-use super::util::{cast, number};
-use flambeau_core::{B8, DType, Result, Scalar, Tensor, ensure, ops as core};
+use super::util::{cast, done, number, plain, resolved, wide};
+use crate::kernel::attention as kernels;
+use flambeau_autograd::forward_ad::{any_tangent, dual_active};
+use flambeau_core::access::Access;
+use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::{B8, DType, Error, Result, Scalar, Tensor, ensure, ops as core};
+use flambeau_cpu::attention::erased::HeadsAny;
+use flambeau_cpu::attention::{AttentionShape, MAX_STEP};
 
 /// Heads of keys and values, each repeated for its group of query heads.
 fn repeated(t: &Tensor, heads: i64) -> Result<Tensor> {
@@ -91,7 +97,172 @@ pub fn scaled_dot_product_attention(
     let e = query.sizes()[query.dim() - 1];
     let scale = scale.unwrap_or(1.0 / (e as f64).sqrt());
 
-    let mut scores = core::mul(&core::matmul(query, &core::transpose(&k, -2, -1)?)?, &number(scale)?)?;
+    if fusable([query, &k, &v], attn_mask, dropout_p) {
+        return fused(query, &k, &v, is_causal, scale);
+    }
+    composed(query, &k, &v, attn_mask, dropout_p, is_causal, scale)
+}
+
+/// Whether the kernel without a mask serves: floats, the same batch on all sides, nothing empty, nothing dropped, and no
+/// tangents, which the kernel does not carry.
+fn fusable(all: [&Tensor; 3], mask: Option<&Tensor>, dropout_p: f64) -> bool {
+    let [q, k, v] = all.map(Tensor::sizes);
+    let n = q.len();
+    mask.is_none()
+        && dropout_p == 0.0
+        && all[0].dtype().is_floating()
+        && !all.iter().any(|t| t.is_conj() || t.is_neg())
+        && k.len() == n
+        && v.len() == n
+        && q[..n - 2] == k[..n - 2]
+        && q[..n - 2] == v[..n - 2]
+        && q[n - 1] == k[n - 1]
+        && k[n - 2] == v[n - 2]
+        && all.iter().all(|t| t.numel() > 0)
+        && !(dual_active() && any_tangent(&all))
+}
+/// [`super::fused_attention`] with any number of batch dimensions.
+fn fused(q: &Tensor, k: &Tensor, v: &Tensor, is_causal: bool, scale: f64) -> Result<Tensor> {
+    if q.dim() == 4 {
+        return Ok(super::fused_attention(q, k, v, is_causal, scale)?.0);
+    }
+    let lead = &q.sizes()[..q.dim() - 2];
+    let four = |t: &Tensor| {
+        let s = t.sizes();
+        core::reshape(t, &[1, lead.iter().product(), s[s.len() - 2], s[s.len() - 1]])
+    };
+    let out = super::fused_attention(&four(q)?, &four(k)?, &four(v)?, is_causal, scale)?.0;
+    let mut sizes = q.sizes().to_vec();
+    sizes[lead.len() + 1] = v.sizes()[lead.len() + 1];
+    core::reshape(&out, &sizes)
+}
+
+/// Sizes of the fused kernels, whose operands have four dimensions.
+fn shape(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<AttentionShape> {
+    let (a, b, c) = (q.sizes(), k.sizes(), v.sizes());
+    ensure!(
+        a.len() == 4
+            && b.len() == 4
+            && c.len() == 4
+            && a[..2] == b[..2]
+            && a[..2] == c[..2]
+            && a[3] == b[3]
+            && b[2] == c[2]
+            && b[2] > 0,
+        Shape,
+        "_fused_attention: sizes {}, {} and {} do not fit",
+        fmt_sizes(a),
+        fmt_sizes(b),
+        fmt_sizes(c)
+    );
+    ensure!(
+        q.dtype() == k.dtype() && q.dtype() == v.dtype(),
+        Runtime,
+        "_fused_attention: query, key and value must have the same dtype"
+    );
+    if !q.dtype().is_floating() {
+        return Err(Error::not_implemented_for("_fused_attention", q.dtype()));
+    }
+    let [batch, heads, l, e] = [0, 1, 2, 3].map(|d| a[d] as usize);
+    Ok(AttentionShape { batch, heads, l, s: b[2] as usize, e, v: c[3] as usize, causal, scale })
+}
+/// The tensor as it lies if its rows are contiguous, else a copy.
+fn by_rows(t: &Tensor) -> Result<Tensor> {
+    let t = resolved(t)?;
+    let s = t.strides();
+    let near = s[..3].iter().all(|s| *s >= 0) && s[2] <= MAX_STEP as i64;
+    if near && (s[3] == 1 || t.sizes()[3] == 1) { Ok(t) } else { plain(&t) }
+}
+fn heads<'a>(a: &'a Access<'_>, i: usize, t: &Tensor) -> Result<HeadsAny<'a>> {
+    let s = t.strides();
+    Ok(HeadsAny { data: a.any(i)?, steps: [0, 1, 2].map(|d| s[d] as usize) })
+}
+/// `_fused_attention` without elements.
+pub fn fused_attention_meta_fn(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    shape(query, key, value, is_causal, scale)?;
+    let (q, v) = (query.sizes(), value.sizes());
+    Ok((
+        Tensor::empty_raw(&[q[0], q[1], q[2], v[3]], query.dtype(), query.device())?,
+        Tensor::empty_raw(&q[..3], wide(query.dtype()), query.device())?,
+    ))
+}
+/// `_fused_attention`
+pub fn fused_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    let (out, lse) = fused_attention_meta_fn(query, key, value, is_causal, scale)?;
+    let s = shape(query, key, value, is_causal, scale)?;
+    let (q, k, v) = (by_rows(query)?, by_rows(key)?, by_rows(value)?);
+    {
+        let a = Access::new(&[&q, &k, &v], &[&out, &lse])?;
+        let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?];
+        let r = kernels::forward(&s, operands, a.any_mut(0)?, a.any_mut(1)?);
+        done(r, "_fused_attention", q.dtype())?;
+    }
+    Ok((out, lse))
+}
+/// `_fused_attention_backward`
+pub fn fused_attention_backward(
+    grad_output: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    output: &Tensor,
+    logsumexp: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let s = shape(query, key, value, is_causal, scale)?;
+    let (z, w) = (query.sizes(), value.sizes());
+    ensure!(
+        grad_output.sizes() == [z[0], z[1], z[2], w[3]]
+            && output.sizes() == grad_output.sizes()
+            && logsumexp.sizes() == &z[..3]
+            && grad_output.dtype() == query.dtype()
+            && output.dtype() == query.dtype()
+            && logsumexp.dtype() == wide(query.dtype()),
+        Shape,
+        "_fused_attention_backward: the gradient or a saved result is not like the result"
+    );
+    let (q, k, v, g) = (by_rows(query)?, by_rows(key)?, by_rows(value)?, by_rows(grad_output)?);
+    let (out, lse) = (plain(output)?, plain(logsumexp)?);
+    let like = |t: &Tensor| Tensor::empty_raw(t.sizes(), t.dtype(), t.device());
+    let (gq, gk, gv) = (like(query)?, like(key)?, like(value)?);
+    {
+        let a = Access::new(&[&q, &k, &v, &g, &out, &lse], &[&gq, &gk, &gv])?;
+        let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?, heads(&a, 3, &g)?];
+        let grads = [a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?];
+        let r = kernels::backward(&s, operands, a.any(4)?, a.any(5)?, grads);
+        done(r, "_fused_attention_backward", q.dtype())?;
+    }
+    Ok((gq, gk, gv))
+}
+
+/// Attention by differentiable operators.
+pub(crate) fn composed(
+    query: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    attn_mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: f64,
+) -> Result<Tensor> {
+    // each side takes the root, so that the products of halves do not overflow
+    let root = number(scale.abs().sqrt())?;
+    let q = core::mul(query, &if scale < 0.0 { number(-scale.abs().sqrt())? } else { root.clone() })?;
+    let kt = core::mul(&core::transpose(k, -2, -1)?, &root)?;
+    let mut scores = core::matmul(&q, &kt)?;
     let (l, s) = (scores.sizes()[scores.dim() - 2], scores.sizes()[scores.dim() - 1]);
     let causal = if is_causal {
         let m: Vec<B8> = (0..l).flat_map(|i| (0..s).map(move |j| B8::from(j <= i))).collect();
@@ -125,5 +296,5 @@ pub fn scaled_dot_product_attention(
         p = super::dropout(&p, dropout_p, true, false)?;
     }
 
-    core::matmul(&p, &v)
+    core::matmul(&p, v)
 }
