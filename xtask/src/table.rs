@@ -39,6 +39,13 @@ pub struct Short {
     pub args: Vec<String>,
 }
 
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Sample {
+    One(toml::Table),
+    Several(Vec<toml::Table>),
+}
+
 fn yes() -> bool {
     true
 }
@@ -75,6 +82,8 @@ struct RawRow {
     plan: Option<String>,
     promote: Option<String>,
     check: Option<String>,
+    /// Called after `check` in the in-place form.
+    inplace_check: Option<String>,
     label: Option<String>,
     grad: Option<toml::Value>,
     #[serde(default)]
@@ -85,8 +94,8 @@ struct RawRow {
     /// `false`: the row has no generated ergonomic forms (they are written by hand, or their names are taken).
     #[serde(default = "yes")]
     ergonomic: bool,
-    /// For the test suites, which read the table themselves.
-    sample: Option<toml::Value>,
+    /// Arguments for the test suites, which read the table themselves: one table by argument name, or a list of them.
+    sample: Option<Sample>,
 }
 
 /// One operator.
@@ -111,6 +120,7 @@ pub struct Row {
     pub plan: Option<String>,
     pub promote: String,
     pub check: Option<String>,
+    pub inplace_check: Option<String>,
     pub label: String,
     pub grad: Grad,
     pub diff_outputs: Vec<String>,
@@ -263,7 +273,14 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if let Some(d) = raw.diff_outputs.iter().find(|d| !schema.returns.iter().any(|r| r.0 == **d)) {
         return Err(format!("diff_outputs: no result `{d}`"));
     }
-    let _ = raw.sample;
+    let samples = match &raw.sample {
+        None => &[][..],
+        Some(Sample::One(s)) => std::slice::from_ref(s),
+        Some(Sample::Several(l)) => &l[..],
+    };
+    for s in samples {
+        has("sample", &s.keys().cloned().collect::<Vec<_>>())?;
+    }
     let mut rust = raw.rust.unwrap_or_else(|| snake(&schema.base));
     // `where_` is `where` with the underscore that generated names get anyway
     if rust.ends_with('_') && !schema.mutates() {
@@ -289,6 +306,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         plan: raw.plan,
         promote: raw.promote.unwrap_or_else(|| "default".into()),
         check: raw.check,
+        inplace_check: raw.inplace_check,
         grad,
         diff_outputs: raw.diff_outputs,
         jvp: raw.jvp,

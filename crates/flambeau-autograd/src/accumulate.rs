@@ -1,7 +1,7 @@
 //! The node at the end of every path: adds to the gradient of a leaf.
 
 use crate::formula;
-use crate::grad_mode::is_grad_enabled;
+use crate::grad_mode::is_recording;
 use crate::hooks;
 use crate::state;
 use flambeau_core::geometry;
@@ -79,10 +79,15 @@ pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
 
 /// Adds to `.grad`: in place unless a graph of the gradients is being made.
 pub(crate) fn accumulate(t: &Tensor, grad: Tensor) -> Result<()> {
-    let new = match (state::grad(t), is_grad_enabled()) {
-        (None, true) if obeys_layout(t, &grad) => grad,
+    let new = match (state::grad(t), is_recording()) {
+        // recorded, and never the caller's own tensor
+        (None, true) if obeys_layout(t, &grad) => formula::clone(&grad)?,
         (None, true) => with_layout_of(t, &grad)?,
-        (None, false) if obeys_layout(t, &grad) && is_sole_owner(&grad) => formula::detached(grad),
+        // never a view: it would keep the tensor that it is a view of, and could not be detached in place
+        (None, false) if obeys_layout(t, &grad) && is_sole_owner(&grad) => match grad.view_base() {
+            Some(_) => grad.alias_detached(),
+            None => formula::detached(grad),
+        },
         (None, false) => with_layout_of(t, &grad)?,
         (Some(sum), false) => {
             formula::add_(&sum, &grad)?;

@@ -87,17 +87,42 @@ fn user_frames(text: &str) -> String {
             frames.push(name.trim_start_matches('<').to_string());
         }
     }
-    // with line tables only, a frame has no crate in its name: the wrappers and core's path tell where the library ends
-    let ours = |f: &String| {
-        ["flambeau_core", "flambeau-core", "flambeau_autograd", "_autograd at"].iter().any(|o| f.contains(o))
-    };
-    let first = frames.iter().rposition(ours).map_or(0, |i| i + 1);
+    // frames inside of the working directory are printed relative to it
+    let here = std::env::current_dir().map(|d| format!(" at {}/", d.display())).unwrap_or_default();
+    let library = |f: &String| is_library(&f.replace(" at ./", &here));
+    let std = |f: &String| f.contains("/rustc/");
+    // the caller's code begins where the library's first stretch ends; further out it may come again, when a closure runs
+    // inside of `no_grad` and the like
+    let inside = frames.iter().position(library).unwrap_or(0);
+    let first = inside + frames[inside..].iter().take_while(|f| library(f) || std(f)).count();
     let mut out = String::new();
-    for f in frames[first..].iter().filter(|f| !f.contains("/rustc/")).take(8) {
+    for f in frames[first..].iter().filter(|f| !std(f) && !library(f)).take(8) {
         out.push_str("\n  ");
         out.push_str(f);
     }
     out
+}
+
+/// Whether a frame belongs to one of the crates that a call passes through before it reaches the caller's own code. With
+/// line tables only, a frame has no crate in its name: then the file's path tells.
+fn is_library(frame: &str) -> bool {
+    const CRATES: [&str; 8] =
+        ["core", "autograd", "nn-functional", "nn", "optim", "serialization", "memory", "cpu"];
+    // `.../flambeau-core/src/`, or with a version from the registry: `.../flambeau-core-0.1.0/src/`
+    let in_sources = |name: &str| {
+        frame.match_indices(name).any(|(i, _)| {
+            let rest = &frame[i + name.len()..];
+            let version =
+                rest.find(|c: char| c != '-' && c != '.' && !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[version..].starts_with("/src/")
+        })
+    };
+    frame.contains("_autograd at")
+        || in_sources("/flambeau")
+        || CRATES.iter().any(|c| {
+            in_sources(&format!("/flambeau-{c}"))
+                || frame.contains(&format!("flambeau_{}::", c.replace('-', "_")))
+        })
 }
 
 /// Where a node's forward call was made, as text for errors; empty outside anomaly mode.
@@ -107,5 +132,31 @@ pub(crate) fn place(node: &dyn Node) -> String {
         (Some(l), _) => format!("\nForward call of {}: {l}", node.name()),
         (None, "") => String::new(),
         (None, b) => format!("\nForward call of {} (innermost first):{b}", node.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_library;
+
+    #[test]
+    fn frames_of_the_library_and_of_its_users() {
+        for f in [
+            "add at /work/crates/flambeau-core/src/generated/ops.rs:12:5",
+            "linear at /root/.cargo/registry/src/index/flambeau-nn-functional-0.1.0/src/ops/linear.rs:3:1",
+            "flambeau_nn::modules::linear::forward",
+            "mul_autograd at ./src/generated/pointwise.rs:1:1",
+            "expect at ./crates/flambeau/src/lib.rs:9:1",
+        ] {
+            assert!(is_library(f), "{f}");
+        }
+        for f in [
+            "main at ./crates/flambeau/examples/digits.rs:80:9",
+            "train at /home/me/flambeau-demo/src/main.rs:7:1",
+            "second at crates/flambeau-autograd/tests/engine.rs:5:1",
+            "digits::main",
+        ] {
+            assert!(!is_library(f), "{f}");
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Checkpoints: what a part of the forward pass saved is dropped, and computed again when backward needs it.
 
-use crate::grad_mode::{enable_grad, is_grad_enabled};
+use crate::grad_mode::{enable_grad, is_recording};
 use crate::saved::{self, PackedValue};
 use crate::state;
-use flambeau_core::{Error, Result, Tensor};
+use flambeau_core::generator::default_generator;
+use flambeau_core::{Error, Generator, Result, Tensor};
 use std::sync::{Arc, Mutex};
 
 type Body = dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync;
@@ -12,11 +13,12 @@ type Body = dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync;
 #[derive(Clone, Debug)]
 pub struct CheckpointOptions {
     use_reentrant: bool,
+    preserve_rng_state: bool,
     determinism_check: bool,
 }
 impl Default for CheckpointOptions {
     fn default() -> Self {
-        CheckpointOptions { use_reentrant: false, determinism_check: true }
+        CheckpointOptions { use_reentrant: false, preserve_rng_state: true, determinism_check: true }
     }
 }
 impl CheckpointOptions {
@@ -27,6 +29,11 @@ impl CheckpointOptions {
     /// The older variant, which runs backward inside backward.
     pub fn use_reentrant(mut self, on: bool) -> Self {
         self.use_reentrant = on;
+        self
+    }
+    /// Draws the same random numbers the second time (the default), by rewinding the default generator for it.
+    pub fn preserve_rng_state(mut self, on: bool) -> Self {
+        self.preserve_rng_state = on;
         self
     }
     /// Compares sizes and dtypes of what is saved the first and the second time.
@@ -40,6 +47,8 @@ struct Recomputed {
     body: Arc<Body>,
     inputs: Vec<Tensor>,
     check: bool,
+    /// The default generator as it was before the first run.
+    random: Option<Generator>,
     slots: Mutex<Slots>,
 }
 #[derive(Default)]
@@ -51,6 +60,21 @@ struct Slots {
 }
 fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The default generator in another state, until dropped.
+struct Rewound(Generator);
+impl Rewound {
+    fn to(state: &Generator) -> Rewound {
+        let now = default_generator().clone_state();
+        *default_generator().lock() = state.lock().clone();
+        Rewound(now)
+    }
+}
+impl Drop for Rewound {
+    fn drop(&mut self) {
+        *default_generator().lock() = self.0.lock().clone();
+    }
 }
 
 impl Recomputed {
@@ -81,6 +105,7 @@ impl Recomputed {
                     Ok(d)
                 })
                 .collect::<Result<_>>()?;
+            let _rewound = self.random.as_ref().map(Rewound::to);
             enable_grad(|| (self.body)(&inputs))?;
         }
         let tensors = std::mem::take(&mut *lock(&collected));
@@ -114,8 +139,7 @@ impl Recomputed {
     }
 }
 
-/// Runs `body` without keeping what it saves for backward; backward runs it again. The random generator is not rewound:
-/// a body that draws random numbers must take them as inputs.
+/// Runs `body` without keeping what it saves for backward; backward runs it again, with the same random numbers.
 ///
 /// # Errors
 /// Those of `body`; `use_reentrant` is not available.
@@ -128,13 +152,14 @@ pub fn checkpoint(
     if o.use_reentrant {
         return Err(Error::missing("checkpoint with use_reentrant=True"));
     }
-    if !is_grad_enabled() {
+    if !is_recording() {
         return body(inputs);
     }
     let frame = Arc::new(Recomputed {
         body: Arc::new(body),
         inputs: inputs.to_vec(),
         check: o.determinism_check,
+        random: o.preserve_rng_state.then(|| default_generator().clone_state()),
         slots: Mutex::default(),
     });
     let (packing, unpacking) = (frame.clone(), frame.clone());

@@ -4,6 +4,7 @@ use crate::accumulate::AccumulateGrad;
 use crate::engine;
 use crate::forward_ad;
 use crate::hooks::{self, RemovableHandle};
+use crate::inplace;
 use crate::state;
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::ergonomic::expect;
@@ -27,6 +28,7 @@ pub static ENGINE: Engine = Engine {
     register_hook: |t, f| state::register_hook(t, f).map(|h| h.id()),
     remove_hook: state::remove_hook,
     detach_: state::detach_,
+    check_out: inplace::check_out,
     rebased_edge: state::history,
 };
 fn install() {

@@ -2,7 +2,7 @@
 
 use flambeau_core::ergonomic::wrapped_number;
 use flambeau_core::geometry::{self, SizeVec};
-use flambeau_core::{DType, Device, Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ops};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -239,6 +239,19 @@ pub fn sum_to(a: &Tensor, sizes: &[i64]) -> Result<Tensor> {
 /// [`sum_to`] under PyTorch's name.
 pub fn sum_to_size(a: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     sum_to(a, sizes)
+}
+/// The gradient of an operator that has none in PyTorch either, but whose results are part of the graph: an error when
+/// backward comes to it, never a gradient lost in silence.
+pub fn no_derivative(op: &str) -> Result<Tensor> {
+    Err(Error::unsupported(format!("derivative for {op} is not implemented")))
+}
+/// The same for one argument of an operator that has gradients for others.
+pub fn no_derivative_for(argument: &str) -> Result<Tensor> {
+    Err(Error::unsupported(format!("the derivative for '{argument}' is not implemented.")))
+}
+/// A gradient that PyTorch has and Flambeau has not.
+pub fn missing_derivative(op: &str) -> Result<Tensor> {
+    Err(Error::missing(format!("the derivative for '{op}' is not implemented.")))
 }
 /// Whether any element is NaN.
 pub fn has_nan(a: &Tensor) -> Result<bool> {

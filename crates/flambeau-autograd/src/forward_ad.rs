@@ -162,6 +162,55 @@ pub fn sum_tangents<const N: usize>(parts: [Option<Tensor>; N]) -> Result<Option
     }
     Ok(sum)
 }
+/// The inputs of a call that [`transposed`] makes again, in order.
+pub struct Inputs<'a>(std::slice::Iter<'a, Tensor>);
+impl<'a> Inputs<'a> {
+    /// The next one.
+    ///
+    /// # Errors
+    /// There are no more.
+    pub fn one(&mut self) -> Result<&'a Tensor> {
+        self.0.next().ok_or_else(|| Error::runtime("forward mode: too few inputs"))
+    }
+    /// The next `n`.
+    ///
+    /// # Errors
+    /// There are no more.
+    pub fn list(&mut self, n: usize) -> Result<&'a [Tensor]> {
+        let all = self.0.as_slice();
+        let (list, rest) =
+            all.split_at_checked(n).ok_or_else(|| Error::runtime("forward mode: too few inputs"))?;
+        self.0 = rest.iter();
+        Ok(list)
+    }
+}
+/// Tangents of an operator that has no forward-mode rule, from its backward formulas: the gradient `J^T w` is linear in
+/// `w`, and its own gradient for `w` along the tangents is the tangent of the result. `duals` carry the tangents and
+/// `inputs` the values (in place, those from before the call); `call` makes the call on other inputs and gives the
+/// differentiable results.
+///
+/// # Errors
+/// Those of the operator, and of its formulas where they cannot be differentiated again.
+pub fn transposed(
+    duals: &[&Tensor],
+    inputs: &[&Tensor],
+    call: impl Fn(Inputs<'_>) -> Result<Vec<Tensor>>,
+) -> Result<Vec<Tensor>> {
+    // the tangents are part of the graph exactly where the results are
+    let recorded = grad_mode::is_recording();
+    let _on = ModeGuard::recording(true);
+    let with: Vec<usize> = (0..duals.len()).filter(|&i| tangent(duals[i]).is_some()).collect();
+    let tangents: Vec<Tensor> = with.iter().filter_map(|&i| tangent(duals[i])).collect();
+    let args: Vec<Tensor> = with.iter().map(|&i| inputs[i].clone()).collect();
+    let f = |args: &[Tensor]| {
+        let mut all: Vec<Tensor> = inputs.iter().map(|t| (*t).clone()).collect();
+        for (&i, t) in with.iter().zip(args) {
+            all[i] = t.clone();
+        }
+        call(Inputs(all.iter()))
+    };
+    Ok(crate::functional::jvp(&f, &args, Some(&tangents), recorded)?.1)
+}
 /// Gives a result its tangent, in the result's own shape and dtype.
 ///
 /// # Errors

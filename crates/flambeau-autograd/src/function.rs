@@ -3,10 +3,10 @@
 use crate::anomaly;
 use crate::formula;
 use crate::forward_ad;
-use crate::grad_mode::{self, is_grad_enabled};
+use crate::grad_mode::{self, is_recording};
 use crate::inplace;
 use crate::runtime::{self, Backward, Cx, Edges, Grads};
-use crate::saved::Saved;
+use crate::saved::{Saved, check_saved};
 use crate::state::{self, Creation};
 use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
 use flambeau_core::{Error, Result, Tensor};
@@ -165,7 +165,7 @@ impl<F: Function> Node for FunctionNode<F> {
         let cx = BackwardContext { cx: Cx { this }, saved: &self.saved, data: self.data.as_deref() };
         let out = if F::ONCE_DIFFERENTIABLE {
             let mut out = grad_mode::no_grad(|| self.f.backward(&cx, grads))?;
-            if is_grad_enabled() && grads.iter().flatten().any(state::requires_grad) {
+            if is_recording() && grads.iter().flatten().any(state::requires_grad) {
                 for g in out.iter_mut().flatten() {
                     let mut t = formula::detached(g.clone()).alias_detached();
                     let mut edges = Edges::new();
@@ -253,7 +253,7 @@ pub fn apply<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
             }
             inplace::check_inplace(d)?;
         }
-        finish(f, ctx, edges, inputs, &outs);
+        finish(f, ctx, edges, inputs, &outs)?;
     }
     for (o, t) in outs.iter().zip(out_tangents.into_iter().flatten()) {
         forward_ad::set_tangent(o, t)?;
@@ -261,7 +261,7 @@ pub fn apply<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     Ok(outs)
 }
 
-fn finish<F: Function>(f: F, ctx: Context, edges: Edges, inputs: &[Tensor], outs: &[Tensor]) {
+fn finish<F: Function>(f: F, ctx: Context, edges: Edges, inputs: &[Tensor], outs: &[Tensor]) -> Result<()> {
     let saved = ctx
         .save
         .iter()
@@ -270,6 +270,7 @@ fn finish<F: Function>(f: F, ctx: Context, edges: Edges, inputs: &[Tensor], outs
             None => Saved::input(t),
         })
         .collect();
+    check_saved()?;
     let outputs: SmallVec<[OutputMeta; 1]> = outs.iter().map(OutputMeta::of).collect();
     let node: Arc<dyn Node> = Arc::new(FunctionNode {
         header: NodeHeader::new(edges.0, outputs),
@@ -295,4 +296,5 @@ fn finish<F: Function>(f: F, ctx: Context, edges: Edges, inputs: &[Tensor], outs
             state::set_creation(o, Creation::CustomFunction);
         }
     }
+    Ok(())
 }

@@ -128,11 +128,12 @@ pub fn jvp(
             }
         };
         let outs = f(&args)?;
-        // the gradient is linear in w, and its own gradient along v is J v
+        // the gradient is linear in w, and its own gradient along v is J v, whatever w is; not 0, where some formulas
+        // take a logarithm
         let w: Vec<Tensor> = outs
             .iter()
             .map(|t| {
-                let w = formula::detached(formula::zeros_like(t)?);
+                let w = formula::detached(formula::ones_like(t)?);
                 state::set_requires_grad(&w, true)?;
                 Ok(w)
             })

@@ -1,5 +1,6 @@
 //! Thread-local modes: whether operations are recorded, and how.
 
+use flambeau_core::dispatch::tls;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -9,6 +10,8 @@ pub(crate) const SAVED_HOOKS: u8 = 4;
 pub(crate) const ANOMALY: u8 = 8;
 pub(crate) const NO_FORWARD_AD: u8 = 16;
 pub(crate) const NO_NAN_CHECK: u8 = 32;
+/// Something could not be saved for backward; the error waits in `saved.rs`.
+pub(crate) const SAVE_FAILED: u8 = 64;
 
 thread_local! {
     // one byte for everything that a recorded call must look at
@@ -18,6 +21,11 @@ thread_local! {
 #[inline(always)]
 pub(crate) fn has(bits: u8) -> bool {
     MODE.get() & bits != 0
+}
+
+/// Sets or clears bits until further notice.
+pub(crate) fn set(bits: u8, on: bool) {
+    MODE.set(if on { MODE.get() | bits } else { MODE.get() & !bits });
 }
 
 /// Restores the mode bits it covers when dropped.
@@ -31,6 +39,9 @@ impl ModeGuard {
     pub(crate) fn new(mask: u8, on: bool) -> Self {
         let old = MODE.get();
         MODE.set(if on { old | mask } else { old & !mask });
+        if mask & INFERENCE != 0 {
+            tls::set_inference(on);
+        }
         ModeGuard { old, mask, _thread: PhantomData }
     }
     /// Recording on or off, whatever mode the thread is in.
@@ -43,13 +54,21 @@ impl Drop for ModeGuard {
     #[inline]
     fn drop(&mut self) {
         MODE.set(MODE.get() & !self.mask | self.old & self.mask);
+        if self.mask & INFERENCE != 0 {
+            tls::set_inference(self.old & INFERENCE != 0);
+        }
     }
 }
 
-/// Whether operations on this thread are recorded for backward.
+/// Whether gradient mode is on on this thread. In inference mode it can be on, and nothing is recorded all the same.
 #[inline(always)]
 #[doc(alias = "torch.is_grad_enabled")]
 pub fn is_grad_enabled() -> bool {
+    !has(NO_GRAD)
+}
+/// Whether operations on this thread are recorded for backward.
+#[inline(always)]
+pub fn is_recording() -> bool {
     !has(NO_GRAD | INFERENCE)
 }
 
@@ -79,16 +98,18 @@ pub fn enable_grad_guard() -> GradModeGuard {
 pub fn set_grad_enabled_guard(mode: bool) -> GradModeGuard {
     GradModeGuard(ModeGuard::new(NO_GRAD, !mode))
 }
-/// Inference mode (`mode` true) until the guard is dropped: nothing is recorded.
+/// Inference mode (`mode` true) until the guard is dropped: nothing is recorded, and tensors made in it never can be. With
+/// `mode` false the opposite: recording is on inside, whatever is around.
 #[doc(alias = "torch.inference_mode")]
+#[doc(alias = "torch.autograd.grad_mode.inference_mode")]
 pub fn inference_mode_guard(mode: bool) -> GradModeGuard {
-    GradModeGuard(ModeGuard::new(INFERENCE, mode))
+    GradModeGuard(ModeGuard::new(INFERENCE | NO_GRAD, mode))
 }
 
 /// Sets the mode of this thread for good (PyTorch's function form).
 #[doc(alias = "torch.set_grad_enabled")]
 pub fn set_grad_enabled(mode: bool) {
-    MODE.set(if mode { MODE.get() & !NO_GRAD } else { MODE.get() | NO_GRAD });
+    set(NO_GRAD, !mode);
 }
 
 /// Runs `f` without recording: `no_grad(|| ...)`.

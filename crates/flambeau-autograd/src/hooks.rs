@@ -153,6 +153,12 @@ pub(crate) fn remove_from_node(e: &Edge, id: u64) {
 pub(crate) fn retain(e: &Edge, slot: &Arc<GradSlot>) {
     lock(&extra_or_init(&**e.node()).hooks).retain.push((e.nr, Arc::downgrade(slot)));
 }
+/// Takes that back.
+pub(crate) fn unretain(e: &Edge, slot: &Arc<GradSlot>) {
+    if let Some(x) = extra(&**e.node()) {
+        lock(&x.hooks).retain.retain(|(_, w)| !std::ptr::eq(w.as_ptr(), Arc::as_ptr(slot)));
+    }
+}
 pub(crate) fn add_pre(node: &dyn Node, f: Arc<NodePreHook>) -> RemovableHandle {
     lock(&extra_or_init(node).hooks).pre.add(f)
 }

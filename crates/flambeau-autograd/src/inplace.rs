@@ -2,7 +2,7 @@
 
 use crate::anomaly;
 use crate::formula;
-use crate::grad_mode::is_grad_enabled;
+use crate::grad_mode::{is_inference_mode_enabled, is_recording};
 use crate::runtime::{self, Backward, Cx, Edges, Grads};
 use crate::saved::short_name;
 use crate::state::{self, Creation, History};
@@ -41,16 +41,17 @@ pub fn check_inplace(t: &Tensor) -> Result<()> {
 #[cold]
 fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
     let edge = t.first_edge();
+    let (made, now, block) = match c {
+        Creation::Inference(_) => ("inference mode", "in normal mode", "inference_mode"),
+        _ => ("no_grad mode", "with grad mode enabled", "no_grad"),
+    };
     let mut msg = match (edge, c) {
-        (Some(e), Creation::NoGrad(_)) => format!(
-            "Output {} of {} is a view of a view which was created in no_grad mode and {what} modified inplace with \
-             grad mode enabled.",
+        (Some(e), Creation::NoGrad(_) | Creation::Inference(_)) => format!(
+            "Output {} of {} is a view of a view which was created in {made} and {what} modified inplace {now}.",
             e.nr,
             short_name(&e.node().name())
         ),
-        (None, _) => {
-            format!("A view was created in no_grad mode and {what} modified inplace with grad mode enabled.")
-        }
+        (None, _) => format!("A view was created in {made} and {what} modified inplace {now}."),
         (Some(e), _) => {
             format!(
                 "Output {} of {} is a view and {what} modified inplace.",
@@ -59,15 +60,17 @@ fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
             )
         }
     };
-    msg.push_str(match c {
+    let why = match c {
         Creation::MultiOutput => {
             " This view is the output of a function that returns multiple views. Such functions do not allow the output \
              views to be modified inplace. You should replace the inplace operation by an out-of-place one."
         }
-        Creation::NoGrad(_) => {
-            " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by \
-             moving both the view and the inplace either both inside the no_grad block (if you don't want the inplace \
-             to be tracked) or both outside (if you want the inplace to be tracked)."
+        Creation::NoGrad(_) | Creation::Inference(_) => {
+            return Error::autograd(format!(
+                "{msg} Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by \
+                 moving both the view and the inplace either both inside the {block} block (if you don't want the \
+                 inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+            ));
         }
         Creation::CustomFunction => {
             " This view was created inside a custom Function (or because an input was returned as-is) and the autograd \
@@ -76,7 +79,8 @@ fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
              custom Function."
         }
         Creation::Ordinary => "",
-    });
+    };
+    msg.push_str(why);
     Error::autograd(msg)
 }
 
@@ -85,7 +89,7 @@ fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
 /// # Errors
 /// Gradient mode is on and an argument requires a gradient.
 pub fn check_out(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
-    if is_grad_enabled() && inputs.iter().chain(outs).any(|t| state::requires_grad(t)) {
+    if is_recording() && inputs.iter().chain(outs).any(|t| state::requires_grad(t)) {
         return Err(Error::autograd(format!(
             "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the \
              arguments requires grad."
@@ -129,21 +133,22 @@ pub(crate) fn rebase_on(t: &Tensor, e: Edge) {
     t.set_key(flambeau_core::dispatch::Key::Autograd, true);
 }
 
-/// For in-place operators without a formula: the result does not depend on the old value in a differentiable way.
+/// For in-place operators without a formula (comparisons): the result does not depend on the old value in a
+/// differentiable way, so the old value gets zeros.
 ///
 /// # Errors
-/// When `t` is part of a graph and gradient mode is on: its gradient would be wrong.
-pub fn rebase_none(t: &Tensor, name: &str) -> Result<()> {
-    if is_grad_enabled() && runtime::differentiable(t) && state::requires_grad(t) {
-        rebase(t, Edges::new().tensor(t), NotDifferentiable(name.to_string()))?;
+/// None at present; the generated code passes errors on.
+pub fn rebase_none(t: &Tensor) -> Result<()> {
+    if is_recording() && runtime::differentiable(t) && state::requires_grad(t) {
+        rebase(t, Edges::new().tensor(t), Overwritten)?;
     }
     Ok(())
 }
-struct NotDifferentiable(String);
-impl Backward for NotDifferentiable {
-    const NAME: &'static str = "NotImplemented";
-    fn apply(&self, _cx: &Cx<'_>, _grads: &[Option<Tensor>]) -> Result<Grads> {
-        Err(Error::autograd(format!("derivative for {} is not implemented", self.0)))
+struct Overwritten;
+impl Backward for Overwritten {
+    const NAME: &'static str = "ZerosBackward0";
+    fn apply(&self, _cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        Ok(smallvec![grads[0].as_ref().map(formula::zeros_like).transpose()?])
     }
 }
 
@@ -306,13 +311,15 @@ fn inherit_creation(base: &Tensor, out: &Tensor) {
     }
 }
 /// A view that was not recorded: where the tensor viewed is part of a graph, in-place operations on the view are
-/// ambiguous from now on.
+/// ambiguous from now on, and the view is a leaf that requires a gradient of its own, as in PyTorch.
 #[inline]
 pub fn view_unrecorded(base: &Tensor, out: &Tensor) {
-    if !is_grad_enabled() && out.view_base().is_some() && state::requires_grad(base) {
+    if !is_recording() && out.view_base().is_some() && state::requires_grad(base) {
         let root = base.root();
         let seq = state::history(root).map_or(0, |e| e.node().header().seq);
-        state::set_creation(out, Creation::NoGrad(seq));
+        let c = if is_inference_mode_enabled() { Creation::Inference(seq) } else { Creation::NoGrad(seq) };
+        state::set_creation(out, c);
+        state::make_leaf(out);
     }
 }
 /// [`view_unrecorded`] for a list.

@@ -25,6 +25,7 @@
 //!             self_: Saved::input_if(edges.wants(1), self_),   // only what a wanted formula uses
 //!             other: Saved::input_if(edges.wants(0), other),
 //!         };
+//!         rt::check_saved()?;                                  // where something was saved
 //!         rt::record(&mut out, edges, body);
 //!     }
 //!     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -54,25 +55,26 @@
 //!     if rt::dual_active() && rt::any_tangent(&[self_, other]) { rt::set_tangent_inplace(self_, rt::jvp(..)?)?; }
 //! ```
 //!   A formula of forward mode that needs `self_` as it was before the call clones it first, under `dual_active()`.
-//!   Rows with grad = "none": `rt::check_inplace(self_)` when recording, call, and `rt::rebase_none(self_, "name")`.
+//!   Rows with grad = "none": `rt::check_inplace(self_)` when recording, call, and `rt::rebase_none(self_)`.
 //! - `out=`: `rt::check_out("add", &[self_, other], &[out])?` first, then the call below.
 //! - Arguments that have no formula: `rt::not_differentiable("name", "arg", t)?` (float tensors that require a gradient).
 //! - Forward mode: `rt::tangent(t) -> Option<Tensor>`, `rt::tangent_or_zeros(t) -> Result<Tensor>`,
 //!   `rt::sum_tangents([Option<Tensor>; N]) -> Result<Option<Tensor>>`. `auto_linear`: the operator on the tangents.
 //!   `auto_elementwise`: per input with a tangent `conj(formula with grad = conj(tangent))`, then `sum_tangents`;
-//!   `rt::elementwise_jvp(tangent, |grad| formula)` does the conjugations.
+//!   `rt::elementwise_jvp(tangent, |grad| formula)` does the conjugations. Rows without a rule: `rt::transposed(inputs, call)`
+//!   makes the tangents from the backward formulas.
 
 use crate::anomaly;
 pub use crate::forward_ad::{
-    any_tangent, dual_active, elementwise_jvp, jvp, set_tangent, set_tangent_inplace, sum_tangents, tangent,
-    tangent_or_zeros,
+    Inputs, any_tangent, dual_active, elementwise_jvp, jvp, set_tangent, set_tangent_inplace, sum_tangents,
+    tangent, tangent_or_zeros, transposed,
 };
-pub use crate::grad_mode::is_grad_enabled;
+pub use crate::grad_mode::is_recording;
 pub use crate::inplace::{
     check_inplace, check_out, rebase, rebase_none, record_view, record_views, view_unrecorded,
     views_unrecorded,
 };
-pub use crate::saved::{Saved, SavedList, SavedOpt};
+pub use crate::saved::{Saved, SavedList, SavedOpt, check_saved};
 use crate::state;
 pub use crate::state::{grad_edge, requires_grad};
 use flambeau_core::dispatch::{ExcludeGuard, Key};
@@ -209,19 +211,19 @@ impl Edges {
 /// Whether a call with these inputs is to be recorded: gradient mode is on and one of them is part of a graph.
 #[inline]
 pub fn recording(inputs: &[&Tensor]) -> bool {
-    is_grad_enabled() && inputs.iter().any(|t| requires_grad(t))
+    is_recording() && inputs.iter().any(|t| requires_grad(t))
 }
 /// [`recording`] for inputs that may be absent.
 pub fn recording_opt(inputs: &[Option<&Tensor>]) -> bool {
-    is_grad_enabled() && inputs.iter().flatten().any(|t| requires_grad(t))
+    is_recording() && inputs.iter().flatten().any(|t| requires_grad(t))
 }
 /// [`recording`] for a list.
 pub fn recording_list(inputs: &[Tensor]) -> bool {
-    is_grad_enabled() && inputs.iter().any(requires_grad)
+    is_recording() && inputs.iter().any(requires_grad)
 }
 /// [`recording`] for a list with gaps.
 pub fn recording_opt_list(inputs: &[Option<Tensor>]) -> bool {
-    is_grad_enabled() && inputs.iter().flatten().any(requires_grad)
+    is_recording() && inputs.iter().flatten().any(requires_grad)
 }
 
 /// Calls on below the autograd key.
@@ -277,7 +279,7 @@ pub fn record_list<B: Backward>(outs: &[Tensor], edges: Edges, body: B) {
 /// When `t` requires a gradient and gradient mode is on.
 #[inline]
 pub fn not_differentiable(op: &str, arg: &str, t: &Tensor) -> Result<()> {
-    if is_grad_enabled() && requires_grad(t) {
+    if is_recording() && requires_grad(t) {
         return Err(Error::autograd(format!(
             "The function '{op}' is not differentiable with respect to argument '{arg}'. This input cannot have \
              requires_grad True."

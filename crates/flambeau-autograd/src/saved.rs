@@ -3,7 +3,7 @@
 use crate::anomaly;
 use crate::engine;
 use crate::formula;
-use crate::grad_mode::{self, ANOMALY, ModeGuard, SAVED_HOOKS, is_grad_enabled};
+use crate::grad_mode::{self, ANOMALY, ModeGuard, SAVE_FAILED, SAVED_HOOKS, is_recording};
 use crate::runtime::Cx;
 use crate::state;
 use flambeau_core::geometry::fmt_sizes;
@@ -58,6 +58,9 @@ impl Saved {
     pub fn input(t: &Tensor) -> Saved {
         if grad_mode::has(SAVED_HOOKS) {
             return hooked(t, state::grad_edge(t), None);
+        }
+        if t.is_inference() {
+            refuse_inference();
         }
         Saved(Slot::new(Packed::Input { tensor: t.clone(), version: t.version() }))
     }
@@ -119,7 +122,7 @@ impl Saved {
             Found::Output(t, version, nr) if t.version() != version => {
                 Err(modified(cx, name, &t, version, Some(nr)))
             }
-            Found::Output(t, ..) if !is_grad_enabled() => Ok(t),
+            Found::Output(t, ..) if !is_recording() => Ok(t),
             Found::Output(t, _, nr) => {
                 let mut t = t.alias_detached();
                 state::set_history_of_new(&mut t, Edge::new(cx.this.clone(), nr));
@@ -199,7 +202,7 @@ impl Saved {
         drop(put_back(h));
         let t = result?;
         match edge {
-            Some(e) if is_grad_enabled() => {
+            Some(e) if is_recording() => {
                 let t = t.alias_detached();
                 state::set_history(&t, e);
                 Ok(t)
@@ -218,6 +221,34 @@ fn second_time(cx: &Cx<'_>) -> Error {
          saved tensors after calling backward.{}",
         anomaly::place(&**cx.this)
     ))
+}
+
+thread_local! {
+    static FAILED: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+/// Saving itself does not fail, so that nodes are made without a branch per tensor: the error waits for [`check_saved`].
+#[cold]
+fn refuse_inference() {
+    let e = Error::runtime(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in \
+         computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in \
+         autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.",
+    );
+    FAILED.set(Some(e));
+    grad_mode::set(SAVE_FAILED, true);
+}
+/// What went wrong with saving since the last call. Called between saving and making the node.
+///
+/// # Errors
+/// An inference tensor was saved.
+#[inline(always)]
+pub fn check_saved() -> Result<()> {
+    if grad_mode::has(SAVE_FAILED) { saving_failed() } else { Ok(()) }
+}
+#[cold]
+fn saving_failed() -> Result<()> {
+    grad_mode::set(SAVE_FAILED, false);
+    FAILED.take().map_or(Ok(()), Err)
 }
 
 /// `torch.FloatTensor`, as PyTorch's older texts name a tensor's type.

@@ -2,6 +2,7 @@
 //! and the gradient of a leaf, a history that in-place operations rewrote, hooks, the tangent of forward mode.
 
 use crate::accumulate::AccumulateGrad;
+use crate::grad_mode::is_inference_mode_enabled;
 use crate::hooks::{self, HookList, PostAccumulateHook};
 use crate::inplace;
 use flambeau_core::dispatch::Key;
@@ -20,6 +21,8 @@ pub(crate) enum Creation {
     Ordinary,
     /// With gradient mode off; the number is that of the base's history then.
     NoGrad(u64),
+    /// In inference mode, likewise.
+    Inference(u64),
     /// One of several views of a multi-output operator.
     MultiOutput,
     /// In, or returned as it was by, a custom function.
@@ -131,7 +134,7 @@ fn newer_base(t: &Tensor, base: &Tensor, own: Option<u64>) -> bool {
     match own {
         Some(n) => theirs > n,
         None => match creation(t) {
-            Creation::NoGrad(n) => theirs > n,
+            Creation::NoGrad(n) | Creation::Inference(n) => theirs > n,
             _ => special_state(t).is_none_or(|s| !matches!(s.lock().history, History::Cut)),
         },
     }
@@ -246,6 +249,14 @@ pub(crate) fn rewrite_history(t: &Tensor, h: History) {
     t.set_engine_bits(SPECIAL, true);
     // retaining follows the tensor to its new history
     if let Some((slot, e)) = moved {
+        let before = match &old {
+            History::First => t.first_edge(),
+            History::Rebased(e) => Some(e),
+            History::Cut => None,
+        };
+        if let Some(before) = before {
+            hooks::unretain(before, &slot);
+        }
         hooks::retain(&e, &slot);
     }
     // the old history may be the last handle on a long graph: never dropped under the lock
@@ -274,11 +285,25 @@ pub(crate) fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
     if !on && get(t).is_none() {
         return Ok(());
     }
+    if on && t.is_inference() && !is_inference_mode_enabled() {
+        return Err(Error::runtime(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.",
+        ));
+    }
     let s = get_or_init(t);
     t.set_engine_bits(REQUIRES, on);
     let keep = on || s.lock().tangent.is_some();
     t.set_key(Key::Autograd, keep);
     Ok(())
+}
+
+/// Lets a tensor without history require a gradient, if its dtype can.
+pub(crate) fn make_leaf(t: &Tensor) {
+    if crate::runtime::differentiable(t) {
+        get_or_init(t);
+        t.set_engine_bits(REQUIRES, true);
+        t.set_key(Key::Autograd, true);
+    }
 }
 
 pub(crate) fn grad(t: &Tensor) -> Option<Tensor> {
@@ -361,8 +386,13 @@ pub(crate) fn retains_grad(t: &Tensor) -> bool {
 }
 
 pub(crate) fn detach_(t: &Tensor) -> Result<()> {
-    if t.view_base().is_some() && requires_grad(t) {
-        return Err(Error::autograd("Can't detach views in-place. Use detach() instead."));
+    if t.view_base().is_some() {
+        return Err(Error::autograd(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for \
+             training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() \
+             cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in \
+             torch/optim/optimizer.py as the solution.",
+        ));
     }
     if !t.key_set().has(Key::Autograd) {
         return Ok(());

@@ -4,7 +4,7 @@ use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::prelude::*;
 use flambeau_autograd::saved::{PackedValue, save_on_cpu, saved_tensors_hooks};
 use flambeau_autograd::{GradOptions, MultiGrad, checkpoint, detect_anomaly, grad, register_multi_grad_hook};
-use flambeau_core::{BackwardOptions, Error, Result, Tensor, ops};
+use flambeau_core::{BackwardOptions, DType, Error, Result, Tensor, ops};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -292,4 +292,34 @@ fn anomaly_mode_finds_nan() {
     let text = r.unwrap_err().message().to_string();
     assert!(text.contains("Function 'DivBackward0' returned nan values in its 1th output."), "{text}");
     assert!(text.contains("hooks_functions.rs"), "{text}");
+}
+
+#[test]
+fn checkpoints_draw_the_same_numbers_again() {
+    let x = leaf(&[1.0, 2.0, 3.0]);
+    let seen: Arc<std::sync::Mutex<Vec<Vec<f64>>>> = Arc::default();
+    let log = seen.clone();
+    let body = move |ins: &[Tensor]| {
+        let noise = ops::rand(&[3], None, Some(DType::F64), None, None, None)?;
+        log.lock().unwrap().push(noise.to_vec());
+        Ok(vec![ops::mul(&ops::mul(&ins[0], &ins[0])?, &noise)?])
+    };
+    let state = || flambeau_core::generator::default_generator().state_bytes();
+    for preserve in [true, false] {
+        seen.lock().unwrap().clear();
+        x.set_grad(None);
+        let o = checkpoint::CheckpointOptions::new().preserve_rng_state(preserve);
+        let y = checkpoint::checkpoint(body.clone(), &[x.clone()], &o).unwrap().remove(0);
+        ops::rand(&[7], None, None, None, None, None).unwrap();
+        let before = state();
+        total(&y).backward();
+        let draws = seen.lock().unwrap().clone();
+        assert_eq!(draws.len(), 2);
+        assert_eq!(draws[0] == draws[1], preserve);
+        assert_eq!(state() == before, preserve, "the stream goes on where it was");
+        if preserve {
+            let want: Vec<f64> = draws[0].iter().zip([2.0, 4.0, 6.0]).map(|(n, x)| n * x).collect();
+            assert_eq!(g(&x), want);
+        }
+    }
 }

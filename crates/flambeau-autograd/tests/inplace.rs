@@ -160,6 +160,10 @@ fn ambiguous_views_are_refused() {
         ops::mul_(&v, &x.select_first()),
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled.",
     );
+    // such a view is a leaf: what is computed from it does not reach the base
+    assert!(v.requires_grad() && v.is_leaf());
+    run(&(&v * 2.0)).unwrap();
+    assert_eq!((g(&v), x.grad().is_none()), (vec![2.0], true));
     let parts = ops::unbind(&y, 0).unwrap();
     fails(
         ops::mul_(&parts[0], &parts[1]),

@@ -113,7 +113,7 @@ fn sets_along_the_last_dimension() {
 #[test]
 fn elements_follow_strides_and_all_floats_decode() {
     let a = Tensor::from_slice(&[1i32, 2, 3, 4, 5, 6], [2, 3]);
-    let col = a.view_raw([2i64], [3i64], 1).unwrap();
+    let col = a.view_raw([2], [3], 1).unwrap();
     assert_eq!(elements::of(&col).unwrap(), elements::Elements::Int(vec![2, 5]));
     let f8 = elements::decode(DType::F8E4M3, &[0x38, 0x01, 0x7e, 0xb8]);
     assert_eq!(f8, elements::Elements::Float(vec![1.0, 2f64.powi(-9), 448.0, -1.0]));

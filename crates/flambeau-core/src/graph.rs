@@ -171,6 +171,8 @@ pub struct Engine {
     pub remove_hook: fn(&Tensor, u64),
     /// `detach_()`
     pub detach_: fn(&Tensor) -> Result<()>,
+    /// Refuses `out=` where gradients would be lost: name of the operator, inputs, outputs
+    pub check_out: fn(&str, &[&Tensor], &[&Tensor]) -> Result<()>,
     /// The current history edge of a tensor whose history was rewritten in place.
     pub rebased_edge: fn(&Tensor) -> Option<Edge>,
 }

@@ -1,8 +1,10 @@
 //! Outputs of structured operators: the shape rule's answer, and what becomes of it in each form of the operator.
 
 use crate::device::Device;
+use crate::dispatch::{Key, tls};
 use crate::error::{Error, Result};
 use crate::geometry::{self, SizeVec};
+use crate::graph::engine;
 use crate::iter::{check_no_internal_overlap, check_written};
 use crate::layout::MemoryFormat;
 use crate::ops::copy::copy_into;
@@ -124,6 +126,41 @@ pub fn resized(t: &Tensor, sizes: &[i64]) -> Result<Tensor> {
         t.storage_offset(),
         t.dtype(),
     )
+}
+
+/// Refuses to write to a tensor that was made in inference mode, outside of it. Every form that writes asks first.
+///
+/// # Errors
+/// See above.
+#[inline(always)]
+pub fn writable(t: &Tensor) -> Result<()> {
+    if t.is_inference() { inference_written() } else { Ok(()) }
+}
+#[cold]
+fn inference_written() -> Result<()> {
+    if tls::inference() {
+        return Ok(());
+    }
+    Err(Error::runtime(
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal \
+         tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.",
+    ))
+}
+
+/// What the in-place form of a composite computes from: where the call is recorded, a copy, because the result may save
+/// its input, which is overwritten next.
+pub fn before_overwriting(self_: &Tensor) -> Result<Tensor> {
+    if recorded(self_) { crate::ops::clone(self_, None) } else { Ok(self_.clone()) }
+}
+/// Refuses the `out=` form of a composite where gradients would be lost.
+pub fn refuse_gradients(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
+    if inputs.iter().chain(outs).any(|t| recorded(t)) {
+        return (engine()?.check_out)(name, inputs, outs);
+    }
+    Ok(())
+}
+fn recorded(t: &Tensor) -> bool {
+    tls::effective(t.key_set()).has(Key::Autograd)
 }
 
 /// The in-place form of a composite: its result is copied over the input, which keeps its sizes.

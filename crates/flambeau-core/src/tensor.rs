@@ -2,7 +2,7 @@
 
 use crate::access::{Data, DataMut};
 use crate::device::Device;
-use crate::dispatch::{Key, KeySet};
+use crate::dispatch::{Key, KeySet, tls};
 use crate::error::{Error, Result};
 use crate::geometry::{self, Dims, Survey};
 use crate::graph::{self, Edge};
@@ -126,7 +126,15 @@ impl Tensor {
     ) -> Result<Tensor> {
         let storage = Storage::empty(numel as usize * dtype.size(), device)?;
         let facts = Survey::row_major(numel);
-        Ok(Self::surveyed(Owner::Storage(storage), Dims::contiguous(sizes), facts, 0, dtype, device, 0))
+        Ok(Self::surveyed(
+            Owner::Storage(storage),
+            Dims::contiguous(sizes),
+            facts,
+            0,
+            dtype,
+            device,
+            fresh_flags(),
+        ))
     }
     /// A fresh contiguous tensor of the same sizes, on the CPU.
     #[inline]
@@ -138,10 +146,10 @@ impl Tensor {
         if self.0.flags & ROW_MAJOR != 0
             && let Some(dims) = self.0.dims.short()
         {
-            return Ok(Self::surveyed(owner, dims, facts, 0, dtype, Device::Cpu, 0));
+            return Ok(Self::surveyed(owner, dims, facts, 0, dtype, Device::Cpu, fresh_flags()));
         }
         let dims = Dims::contiguous(self.sizes());
-        Ok(Self::surveyed(owner, dims, facts, 0, dtype, Device::Cpu, 0))
+        Ok(Self::surveyed(owner, dims, facts, 0, dtype, Device::Cpu, fresh_flags()))
     }
     /// A fresh tensor with any bytes in it.
     ///
@@ -183,7 +191,7 @@ impl Tensor {
                 ))
             })?;
         let storage = Storage::empty(bytes, device)?;
-        Ok(Self::build(Owner::Storage(storage), sizes, strides, 0, dtype, device, 0))
+        Ok(Self::build(Owner::Storage(storage), sizes, strides, 0, dtype, device, fresh_flags()))
     }
     /// A fresh contiguous tensor with any bytes in it.
     pub fn empty_raw(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
@@ -199,7 +207,7 @@ impl Tensor {
     }
     fn on_storage(storage: Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Tensor {
         let device = storage.device();
-        Self::build(Owner::Storage(storage), sizes, strides, offset, dtype, device, 0)
+        Self::build(Owner::Storage(storage), sizes, strides, offset, dtype, device, fresh_flags())
     }
     /// A tensor over existing storage.
     ///
@@ -249,7 +257,7 @@ impl Tensor {
             0,
             T::DTYPE,
             Device::Cpu,
-            flags,
+            flags | fresh_flags(),
         ))
     }
 
@@ -342,7 +350,7 @@ impl Tensor {
     }
     /// The same memory and geometry as a tensor of its own: no view, no history (`detach`).
     pub fn alias_detached(&self) -> Tensor {
-        self.alias_with(self.0.flags & (CONJ | NEG))
+        self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE))
     }
     /// The same tensor counted as a Python number in type promotion.
     pub fn into_wrapped_number(self) -> Tensor {
@@ -523,6 +531,23 @@ impl Tensor {
                 None => false,
             }
     }
+    /// Made in inference mode: it can never be part of a graph.
+    #[inline(always)]
+    #[doc(alias = "torch.is_inference")]
+    #[doc(alias = "torch.Tensor.is_inference")]
+    pub fn is_inference(&self) -> bool {
+        self.0.flags & INFERENCE != 0
+    }
+    /// `_version` as Python sees it.
+    ///
+    /// # Errors
+    /// Inference tensors have none.
+    pub fn try_version(&self) -> Result<u32> {
+        if self.is_inference() {
+            return Err(Error::runtime("Inference tensors do not track version counter."));
+        }
+        Ok(self.version())
+    }
     /// Number of in-place writes to the storage so far (`_version`).
     pub fn version(&self) -> u32 {
         self.storage().version()
@@ -633,6 +658,12 @@ impl Tensor {
         self.key_set().has(Key::Autograd)
             && (self.first_edge().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
     }
+}
+
+/// Flags of a tensor over memory of its own.
+#[inline(always)]
+fn fresh_flags() -> u8 {
+    if tls::inference() { INFERENCE } else { 0 }
 }
 
 /// What the geometry is, if it stays inside a storage.

@@ -197,3 +197,21 @@ fn dropout_scales_what_it_keeps() {
     assert!(ops::dropout(&x, 0.25, false, false).unwrap().is_same(&x));
     assert_eq!(x.dtype(), DType::F32);
 }
+
+#[test]
+fn anomaly_mode_names_the_line_of_the_call() {
+    let x = values(&[1, 2, 4], 1);
+    let zero = Tensor::from_vec_raw(vec![0f64; 12], &[3, 2, 2]).unwrap();
+    zero.requires_grad_(true);
+    let (mut line, mut text) = (0, String::new());
+    flambeau_autograd::detect_anomaly(|| {
+        line = line!() + 1;
+        let y = ops::conv1d(&x, &zero, None, &[1], &[0], &[1], 1, "zeros").unwrap();
+        let grad = Tensor::from_vec_raw(vec![f64::NAN; 9], &[1, 3, 3]).unwrap();
+        let o = flambeau_core::BackwardOptions::new().gradient(&grad);
+        text = y.try_backward(&o).unwrap_err().message().to_string();
+    });
+    let first = text.lines().nth(2).unwrap_or_default();
+    assert!(text.contains("ConvolutionBackward0' returned nan values"), "{text}");
+    assert!(first.contains(&format!("gradients.rs:{line}:")), "the innermost frame is the call: {text}");
+}

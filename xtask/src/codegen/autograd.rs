@@ -43,7 +43,7 @@ pub fn emit(f: &Family, ops: &str, objects: &str, uses: &str) -> Result<Option<S
     }
     Ok(Some(format!(
         "//! Derivatives of the family `{}`.\n\n#![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]\n\n{uses}\
-         use super::{{no_forward, ok}};\nuse {objects}::{} as o;\nuse {ops} as ops;\n\n\
+         use super::ok;\nuse {objects}::{} as o;\nuse {ops} as ops;\n\n\
          /// Fills the operators' autograd slots.\npub fn fill() {{\n{fill}}}\n\n{out}",
         f.name, f.module
     )))
@@ -66,6 +66,12 @@ struct Diff<'a> {
 impl<'a> Diff<'a> {
     fn new(row: &'a Row) -> Result<Self, String> {
         let Grad::Formulas(list) = &row.grad else { return Err("no formulas".into()) };
+        // histories are rewritten from the first edge on (`rt::rebase`)
+        if (row.inplace || row.inplace_by_hand)
+            && !list.iter().any(|(n, _)| row.schema.args.first().is_some_and(|a| n.contains(&a.name)))
+        {
+            return Err("an in-place form needs a formula for the tensor that it writes".into());
+        }
         let edges: Vec<&Arg> =
             row.schema.args.iter().filter(|a| list.iter().any(|(n, _)| n.contains(&a.name))).collect();
         let scope = Scope::new(row);
@@ -361,7 +367,7 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
         }
         let _ = writeln!(out, "{call}?;");
         for w in &written {
-            let _ = writeln!(out, "if rec {{ rt::rebase_none({w}, {:?})?; }}", form.ident());
+            let _ = writeln!(out, "if rec {{ rt::rebase_none({w})?; }}");
         }
         out.push_str("Ok(())\n}\n");
         return Ok(());
@@ -407,6 +413,10 @@ fn construct(d: &Diff, saved: impl Fn(&str, &Save) -> String) -> String {
     s
 }
 
+/// Asks whether saving inputs went well, where there are any.
+fn check_saved(d: &Diff) -> &'static str {
+    if d.saves.values().any(|s| matches!(s, Save::Input(_))) { "rt::check_saved()?;\n" } else { "" }
+}
 fn input(d: &Diff, n: &str, s: &Save) -> String {
     s.input(n, d.condition(n))
 }
@@ -452,8 +462,9 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
     let _ = writeln!(out, "let {bound} = {call}?;");
     let _ = writeln!(
         out,
-        "if rec {{\nlet edges = {};\nlet body = {body};\n{record}\n}}{otherwise}",
-        d.edges_text()
+        "if rec {{\nlet edges = {};\nlet body = {body};\n{}{record}\n}}{otherwise}",
+        d.edges_text(),
+        check_saved(d)
     );
     forward(out, form, d, &vars)?;
     let _ = writeln!(out, "Ok({pattern})");
@@ -485,9 +496,9 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
         let _ = writeln!(lets, "let s_{n} = {e};");
         names.push(format!("s_{n}"));
     }
+    lets.push_str(check_saved(d));
     let tuple = if names.len() == 1 { names[0].clone() } else { format!("({})", names.join(", ")) };
-    let dual = jvp_of(form.row);
-    let old = dual.is_some_and(|j| j.uses(d, &w));
+    let old = jvp_of(form.row).uses(d, &w);
     let _ = writeln!(
         out,
         "let before = if rec {{\nrt::check_inplace({w})?;\n{lets}Some({tuple})\n}} else {{ None }};"
@@ -495,7 +506,7 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
     if old {
         let _ = writeln!(
             out,
-            "let old = if rt::dual_active() {{ Some(rt::below(|| flambeau_core::ops::clone({w}, None))?) }} else {{ None }};"
+            "let old = if rt::dual_active() {{ Some(rt::jvp(|| flambeau_core::ops::clone({w}, None))?) }} else {{ None }};"
         );
     }
     let _ = writeln!(out, "{call}?;");
@@ -519,6 +530,8 @@ enum Jvp<'a> {
     Linear,
     Elementwise,
     Expression(&'a str),
+    /// No rule: from the backward formula.
+    Transposed,
 }
 impl Jvp<'_> {
     /// Whether the formulas read argument `n`'s value.
@@ -527,18 +540,19 @@ impl Jvp<'_> {
             Jvp::Linear => false,
             Jvp::Elementwise => d.formulas.iter().any(|f| idents(f.1).contains(n)),
             Jvp::Expression(e) => idents(e).contains(n),
+            Jvp::Transposed => true,
         }
     }
 }
 
-fn jvp_of(row: &Row) -> Option<Jvp<'_>> {
+fn jvp_of(row: &Row) -> Jvp<'_> {
     match row.jvp.as_deref() {
-        Some("auto_linear") => Some(Jvp::Linear),
-        Some("auto_elementwise") => Some(Jvp::Elementwise),
-        Some(e) => Some(Jvp::Expression(e)),
-        None if row.kind == Kind::Pointwise => Some(Jvp::Elementwise),
-        None if row.kind == Kind::View => Some(Jvp::Linear),
-        None => None,
+        Some("auto_linear") => Jvp::Linear,
+        Some("auto_elementwise") => Jvp::Elementwise,
+        Some(e) => Jvp::Expression(e),
+        None if row.kind == Kind::Pointwise => Jvp::Elementwise,
+        None if row.kind == Kind::View => Jvp::Linear,
+        None => Jvp::Transposed,
     }
 }
 
@@ -546,10 +560,7 @@ fn jvp_of(row: &Row) -> Option<Jvp<'_>> {
 fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(), String> {
     let row = form.row;
     let _ = writeln!(out, "if rt::dual_active() && rt::any_tangent({}) {{", tensor_slice(&d.edges));
-    let Some(jvp) = jvp_of(row) else {
-        let _ = writeln!(out, "return Err(no_forward({:?}));\n}}", row.schema.base);
-        return Ok(());
-    };
+    let jvp = jvp_of(row);
     let writes = form.writes();
     let set = if writes { "rt::set_tangent_inplace" } else { "rt::set_tangent" };
     let place = |v: &str| if writes { v.to_string() } else { format!("&{v}") };
@@ -594,11 +605,15 @@ fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(
             }
             let _ = writeln!(
                 out,
-                "let t = rt::jvp(|| {{\n{tangents}{old}{}rt::sum_tangents([{}])\n}})?;\n{set}({}, t)?;",
+                "let t = rt::jvp(|| {{\n{tangents}{}{old}rt::sum_tangents([{}])\n}})?;\n{set}({}, t)?;",
                 results(&ids),
                 sums.join(", "),
                 place(&outs[diff[0]])
             );
+        }
+        Jvp::Transposed => {
+            let targets: Vec<String> = diff.iter().map(|i| place(&outs[*i])).collect();
+            transposed(out, row, d, &old, &targets, set)?;
         }
         Jvp::Linear => {
             let mut args: Vec<String> = Vec::new();
@@ -645,7 +660,7 @@ fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(
                 }
             }
             let _ =
-                writeln!(out, "let t = rt::jvp(|| {{\n{lets}{old}{}ok({e}).map(Some)\n}})?;", results(&ids));
+                writeln!(out, "let t = rt::jvp(|| {{\n{lets}{}{old}ok({e}).map(Some)\n}})?;", results(&ids));
             if diff.len() == 1 {
                 let _ = writeln!(out, "{set}({}, t)?;", place(&outs[diff[0]]));
             } else {
@@ -659,6 +674,52 @@ fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(
         }
     }
     out.push_str("}\n");
+    Ok(())
+}
+
+/// Forward mode from the backward formula: the plain form is called again on what `rt::transposed` gives.
+fn transposed(
+    out: &mut String,
+    row: &Row,
+    d: &Diff,
+    old: &str,
+    targets: &[String],
+    set: &str,
+) -> Result<(), String> {
+    if row.schema.mutates() {
+        return Err("a row that writes its arguments needs `jvp`".into());
+    }
+    let mut lets = String::new();
+    for a in &d.edges {
+        let n = arg_ident(&a.name);
+        let _ = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
+            (false, false, _) => writeln!(lets, "let {n} = a.one()?;"),
+            (false, true, _) => writeln!(lets, "let {n} = {n}.map(|_| a.one()).transpose()?;"),
+            (true, _, false) => writeln!(lets, "let {n} = a.list({n}.len())?;"),
+            (true, _, true) => return Err("lists with gaps need `jvp`".into()),
+        };
+    }
+    let plain = Form { row, mode: Mode::Plain };
+    let results = if d.scope.list_result() {
+        "Ok(r)".to_string()
+    } else if row.schema.returns.len() == 1 {
+        "Ok(vec![r])".to_string()
+    } else {
+        let picked: Vec<String> = d.scope.diff_outputs().iter().map(|i| format!("r.{i}")).collect();
+        format!("Ok(vec![{}])", picked.join(", "))
+    };
+    let targets = match targets {
+        [one] if d.scope.list_result() => format!("{}.iter()", one.trim_start_matches('&')),
+        many => format!("[{}].into_iter()", many.join(", ")),
+    };
+    let _ = writeln!(
+        out,
+        "let t = rt::jvp(|| {{\nlet duals: &[&Tensor] = {0};\n{old}rt::transposed(duals, {0}, |mut a| {{\n{lets}let r = ops::{1}({2})?;\n\
+         {results}\n}})\n}})?;\nfor (o, t) in {targets}.zip(t) {{\n{set}(o, Some(t))?;\n}}",
+        tensor_slice(&d.edges),
+        plain.ident(),
+        plain.names_text()
+    );
     Ok(())
 }
 

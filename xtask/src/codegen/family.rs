@@ -3,7 +3,7 @@
 use super::form::{Form, Mode, arg_ident};
 use super::types::{core_default, core_ty, unboxed};
 use crate::schema::Base;
-use crate::table::{Family, Grad, Kind, Row};
+use crate::table::{Family, Grad, Kind};
 use std::fmt::Write;
 
 /// Emits the file's text (not formatted).
@@ -23,9 +23,12 @@ pub fn emit(f: &Family, package: &str) -> Result<String, String> {
     Ok(out)
 }
 
-fn check_call(row: &Row) -> String {
+fn check_call(form: &Form) -> String {
+    let row = form.row;
     let args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
-    row.check.as_ref().map_or_else(String::new, |c| format!("f::{c}({})?;\n", args.join(", ")))
+    let inplace = row.inplace_check.as_ref().filter(|_| form.mode == Mode::Inplace);
+    let all = row.check.iter().chain(inplace);
+    all.map(|c| format!("f::{c}({})?;\n", args.join(", "))).collect()
 }
 
 fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
@@ -117,7 +120,7 @@ fn kernels(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)>,
 
 fn head(out: &mut String, form: &Form, name: &str) {
     let _ = writeln!(out, "fn {name}({}) -> Result<{}> {{", form.params_text(), form.ret());
-    out.push_str(&check_call(form.row));
+    out.push_str(&check_call(form));
 }
 
 fn pointwise(out: &mut String, form: &Form) -> Result<Vec<(&'static str, String)>, String> {
@@ -254,7 +257,7 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         };
         if hand {
             let target = if form.mode == Mode::Inplace { format!("f::{}", form.ident()) } else { below };
-            if row.check.is_none() {
+            if check_call(form).is_empty() {
                 v.push((*key, target));
                 continue;
             }
@@ -276,9 +279,25 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
                 v.push((*key, name));
                 continue;
             }
+            let mut args = args;
+            let to = args.first().cloned().unwrap_or_default();
+            if form.is_composite() && form.mode == Mode::Inplace {
+                let _ = writeln!(out, "let before = out::before_overwriting({to})?;");
+                args[0] = "&before".into();
+            } else if form.is_composite() {
+                let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+                let outs: Vec<String> = form.outs().iter().map(|o| format!("&*{o}")).collect();
+                let _ = writeln!(
+                    out,
+                    "out::refuse_gradients({:?}, {}, &[{}])?;",
+                    row.schema.base,
+                    super::autograd::tensor_slice(&tensors),
+                    outs.join(", ")
+                );
+            }
             let _ = writeln!(out, "let r = {below}({})?;", args.join(", "));
             if form.mode == Mode::Inplace {
-                let _ = writeln!(out, "out::copy_to_self({:?}, {}, &r)\n}}", form.ident(), args[0]);
+                let _ = writeln!(out, "out::copy_to_self({:?}, {to}, &r)\n}}", form.ident());
             } else {
                 let outs = form.outs();
                 let n = outs.len();

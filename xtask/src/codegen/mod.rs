@@ -97,9 +97,7 @@ fn derivative_uses(family: &str, home: &Path, engine: &str) -> String {
 
 /// What derivatives modules take from their parent.
 const DERIVATIVE_HELPERS: &str = "/// Pins a formula's type.\n#[allow(dead_code)]\n\
-    fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {\nr\n}\n\
-    #[allow(dead_code)]\n#[cold]\nfn no_forward(op: &str) -> flambeau_core::Error {\n\
-    flambeau_core::Error::missing(format!(\n\"Trying to use forward AD with {op} that does not support it because it has not been implemented yet.\"\n))\n}\n";
+    fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {\nr\n}\n";
 
 /// The derivatives of the core's rows, which live in the autograd crate.
 fn emit_core_derivatives(c: &CrateTable, engine: &Path) -> Result<BTreeMap<String, String>, String> {

@@ -61,9 +61,17 @@ pub fn aliases(names: &[String]) -> String {
 fn one(out: &mut String, family: &str, form: &Form) {
     out.push_str(&docs(form.row, form.mode, true));
     out.push_str(&aliases(&super::family::python_names(form)));
+    let mut check = String::new();
+    for (a, (n, _)) in form.schema_args().iter().zip(form.params()) {
+        if a.mutated && a.ty.is_one_tensor() {
+            let _ = writeln!(check, "out::writable({n})?;");
+        } else if a.mutated && a.ty.list.is_some() && !a.ty.opt_elem {
+            let _ = writeln!(check, "for t in {n} {{ out::writable(t)?; }}");
+        }
+    }
     let _ = writeln!(
         out,
-        "pub fn {}({}) -> Result<{}> {{\n({family}::{}.get({})?)({})\n}}\n",
+        "pub fn {}({}) -> Result<{}> {{\n{check}({family}::{}.get({})?)({})\n}}\n",
         form.ident(),
         form.params_text(),
         form.ret(),

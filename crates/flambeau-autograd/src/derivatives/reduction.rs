@@ -200,9 +200,11 @@ pub fn vector_norm_backward(
     if p == 1.0 {
         return mul(&ops::sgn(self_)?, &g);
     }
+    // a norm of 0 divides nothing: its gradient is 0, and so is that gradient's own
+    let at_zero = eq(&ops::detach(&r)?, &zero)?;
+    let safe = where_(&at_zero, &crate::formula::number(1)?, &r)?;
     if p == 2.0 {
-        let at_zero = eq(&ops::detach(&r)?, &zero)?;
-        return masked_not(&expand(&at_zero, self_.sizes())?, &mul(&g, &div(self_, &r)?)?);
+        return masked_not(&expand(&at_zero, self_.sizes())?, &mul(&g, &div(self_, &safe)?)?);
     }
     let abs = ops::abs(self_)?;
     if p.is_infinite() {
@@ -212,8 +214,8 @@ pub fn vector_norm_backward(
         return mul(&masked(&mask, &expand(&div(&g, &n)?, self_.sizes())?)?, &ops::sgn(self_)?);
     }
     let power = |x: &Tensor, e: f64| ops::pow(x, &crate::formula::number(e)?);
-    let scale = div(&g, &power(&r, p - 1.0)?)?;
-    let at_zero = expand(&eq(&ops::detach(&r)?, &zero)?, self_.sizes())?;
+    let scale = div(&g, &power(&safe, p - 1.0)?)?;
+    let at_zero = expand(&at_zero, self_.sizes())?;
     let out = if p < 1.0 {
         let s = mul(&ops::sgn(self_)?, &power(&abs, p - 1.0)?)?;
         mul(&masked_not(&eq(&ops::detach(self_)?, &zero)?, &s)?, &scale)?

@@ -3,7 +3,7 @@
 use super::reduction::reverse_cumsum;
 use crate::formula::{conj, div, exp, mul, neg, sub, zeros};
 use flambeau_core::geometry::wrap_dim;
-use flambeau_core::{Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Result, Scalar, Tensor, ops};
 
 /// `cumsum`
 pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
@@ -80,7 +80,8 @@ pub fn logcumsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim
     }
     let g = ops::detach(grad)?;
     let zero = crate::formula::number(0)?;
-    let floor = Scalar::Float(f64::NEG_INFINITY);
+    // not -inf: its difference to itself is NaN in the gradient's own gradient
+    let floor = Scalar::Float(if grad.dtype() == DType::F64 { f64::MIN } else { f32::MIN.into() });
     let part = |mask: &Tensor, magnitude: &Tensor| -> Result<Tensor> {
         let log = ops::log(magnitude)?;
         let none = ops::full_like(&log, floor, None, None, None, None, None)?;

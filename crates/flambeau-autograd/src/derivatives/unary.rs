@@ -1,7 +1,9 @@
 //! Functions of one operand.
 
 pub use crate::derivatives::pointwise::chain;
-use crate::formula::{add_scalar, conj, div, eq, masked_not, mul, mul_scalar, number, real, sub, zeros_like};
+use crate::formula::{
+    add, add_scalar, conj, div, eq, masked_not, mul, mul_scalar, number, ones_like, real, sub, zeros_like,
+};
 use flambeau_core::{Result, Scalar, Tensor, ops};
 use num_complex::Complex;
 
@@ -20,6 +22,10 @@ pub fn sgn_backward(grad: &Tensor, x: &Tensor, sgn: &Tensor) -> Result<Tensor> {
     let abs = ops::abs(x)?;
     let along = mul(&real(&div(grad, sgn)?)?, sgn)?;
     masked_not(&is_zero(&abs)?, &div(&sub(grad, &along)?, &abs)?)
+}
+/// The tangent of `sgn`: what changes the angle is its own transpose.
+pub fn sgn_jvp(tangent: &Tensor, x: &Tensor, sgn: &Tensor) -> Result<Tensor> {
+    sgn_backward(tangent, x, sgn)
 }
 /// `acosh`; the two roots apart, so that complex branches are right.
 pub fn acosh_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
@@ -41,6 +47,11 @@ pub fn angle_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
 /// `polar` for the angle.
 pub fn polar_angle_backward(grad: &Tensor, result: &Tensor) -> Result<Tensor> {
     real(&mul(&conj(grad)?, &mul_scalar(result, imaginary(1.0))?)?)
+}
+/// The tangent of `polar`.
+pub fn polar_jvp(abs_t: &Tensor, angle_t: &Tensor, angle: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let turned = mul(&mul_scalar(result, imaginary(1.0))?, angle_t)?;
+    add(&mul(abs_t, &ops::polar(&ones_like(angle)?, angle)?)?, &turned)
 }
 /// `sinc`: 0 at 0.
 pub fn sinc_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::blas::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -68,6 +68,7 @@ fn mm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
@@ -124,10 +125,22 @@ fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
-        return Err(no_forward("bmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, mat2];
+            rt::transposed(duals, &[self_, mat2], |mut a| {
+                let self_ = a.one()?;
+                let mat2 = a.one()?;
+                let r = ops::bmm(self_, mat2)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -186,10 +199,23 @@ fn addmm_autograd(
             mat1: Saved::input_if(edges.wants(2), mat1),
             mat2: Saved::input_if(edges.wants(1), mat2),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
-        return Err(no_forward("addmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, mat1, mat2];
+            rt::transposed(duals, &[self_, mat1, mat2], |mut a| {
+                let self_ = a.one()?;
+                let mat1 = a.one()?;
+                let mat2 = a.one()?;
+                let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -207,17 +233,33 @@ fn addmm_inplace_autograd(
         let edges = Edges::of([Some(self_), Some(mat1), Some(mat2)]);
         let s_mat1 = Saved::input_if(edges.wants(2), mat1);
         let s_mat2 = Saved::input_if(edges.wants(1), mat2);
+        rt::check_saved()?;
         Some((edges, s_mat1, s_mat2))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::addmm_(self_, mat1, mat2, beta, alpha))?;
     if let Some((edges, s_mat1, s_mat2)) = before {
         let body = AddmmBackward { alpha, beta, mat1: s_mat1, mat2: s_mat2 };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
-        return Err(no_forward("addmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, mat1, mat2];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, mat1, mat2], |mut a| {
+                let self_ = a.one()?;
+                let mat1 = a.one()?;
+                let mat2 = a.one()?;
+                let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -283,10 +325,23 @@ fn baddbmm_autograd(
             batch2: Saved::input_if(edges.wants(1), batch2),
             beta,
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
-        return Err(no_forward("baddbmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, batch1, batch2];
+            rt::transposed(duals, &[self_, batch1, batch2], |mut a| {
+                let self_ = a.one()?;
+                let batch1 = a.one()?;
+                let batch2 = a.one()?;
+                let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -304,17 +359,33 @@ fn baddbmm_inplace_autograd(
         let edges = Edges::of([Some(self_), Some(batch1), Some(batch2)]);
         let s_batch1 = Saved::input_if(edges.wants(2), batch1);
         let s_batch2 = Saved::input_if(edges.wants(1), batch2);
+        rt::check_saved()?;
         Some((edges, s_batch1, s_batch2))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::baddbmm_(self_, batch1, batch2, beta, alpha))?;
     if let Some((edges, s_batch1, s_batch2)) = before {
         let body = BaddbmmBackward { alpha, batch1: s_batch1, batch2: s_batch2, beta };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
-        return Err(no_forward("baddbmm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, batch1, batch2];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, batch1, batch2], |mut a| {
+                let self_ = a.one()?;
+                let batch1 = a.one()?;
+                let batch2 = a.one()?;
+                let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -367,10 +438,22 @@ fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
             self_: Saved::input_if(edges.wants(1), self_),
             tensor: Saved::input_if(edges.wants(0), tensor),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor]) {
-        return Err(no_forward("dot"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, tensor];
+            rt::transposed(duals, &[self_, tensor], |mut a| {
+                let self_ = a.one()?;
+                let tensor = a.one()?;
+                let r = ops::dot(self_, tensor)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

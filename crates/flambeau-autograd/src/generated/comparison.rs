@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
@@ -59,7 +59,7 @@ fn eq_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::eq_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "eq_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ fn ne_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::ne_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "ne_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ fn lt_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::lt_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "lt_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ fn le_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::le_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "le_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn gt_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::gt_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "gt_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ fn ge_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::ge_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "ge_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -149,7 +149,7 @@ fn logical_and_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::logical_and_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "logical_and_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ fn logical_or_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::logical_or_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "logical_or_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ fn logical_xor_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::logical_xor_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "logical_xor_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -194,7 +194,7 @@ fn logical_not_inplace_autograd(self_: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::logical_not_(self_))?;
     if rec {
-        rt::rebase_none(self_, "logical_not_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -209,7 +209,7 @@ fn bitwise_and_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::bitwise_and_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "bitwise_and_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -224,7 +224,7 @@ fn bitwise_or_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::bitwise_or_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "bitwise_or_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -239,7 +239,7 @@ fn bitwise_xor_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::bitwise_xor_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "bitwise_xor_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -254,7 +254,7 @@ fn bitwise_not_inplace_autograd(self_: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::bitwise_not_(self_))?;
     if rec {
-        rt::rebase_none(self_, "bitwise_not_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -269,7 +269,7 @@ fn bitwise_left_shift_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result
     }
     rt::below(|| ops::bitwise_left_shift_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "bitwise_left_shift_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -284,7 +284,7 @@ fn bitwise_right_shift_inplace_autograd(self_: &Tensor, other: &Tensor) -> Resul
     }
     rt::below(|| ops::bitwise_right_shift_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "bitwise_right_shift_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::creation::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -47,7 +47,12 @@ fn fill_inplace_autograd(self_: &Tensor, value: Scalar) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("fill_"));
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            ok(zeros_like(self_t)).map(Some)
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -78,7 +83,14 @@ fn fill_tensor_inplace_autograd(self_: &Tensor, value: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("fill_"));
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let value_t_ = rt::tangent_or_zeros(value)?;
+            let value_t = &value_t_;
+            ok(expand(&value_t, self_t.sizes())).map(Some)
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -108,7 +120,12 @@ fn zero_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("zero_"));
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            ok(zeros_like(self_t)).map(Some)
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }

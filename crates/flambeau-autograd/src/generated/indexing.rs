@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::indexing::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -28,8 +28,10 @@ pub fn fill() {
     o::SCATTER_VALUE.register(Key::Autograd, scatter_value_autograd);
     o::SCATTER_VALUE_.register(Key::Autograd, scatter_value_inplace_autograd);
     o::SCATTER_VALUE_OUT.register(Key::Autograd, scatter_value_out_autograd);
+    o::SCATTER_SRC_REDUCE.register(Key::Autograd, scatter_src_reduce_autograd);
     o::SCATTER_SRC_REDUCE_.register(Key::Autograd, scatter_src_reduce_inplace_autograd);
     o::SCATTER_SRC_REDUCE_OUT.register(Key::Autograd, scatter_src_reduce_out_autograd);
+    o::SCATTER_VALUE_REDUCE.register(Key::Autograd, scatter_value_reduce_autograd);
     o::SCATTER_VALUE_REDUCE_.register(Key::Autograd, scatter_value_reduce_inplace_autograd);
     o::SCATTER_VALUE_REDUCE_OUT.register(Key::Autograd, scatter_value_reduce_out_autograd);
     o::SCATTER_ADD.register(Key::Autograd, scatter_add_autograd);
@@ -99,6 +101,7 @@ fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> 
         let edges = Edges::of([Some(self_)]);
         let body =
             IndexBackward { indices: SavedList::input_opt(indices), self_sizes: size_vec(self_.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -153,10 +156,22 @@ fn index_put_autograd(
     if rec {
         let edges = Edges::of([Some(self_), Some(values)]);
         let body = IndexPutBackward { accumulate, indices: SavedList::input_opt(indices) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        return Err(no_forward("index_put"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, values];
+            rt::transposed(duals, &[self_, values], |mut a| {
+                let self_ = a.one()?;
+                let values = a.one()?;
+                let r = ops::index_put(self_, indices, values, accumulate)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -175,17 +190,32 @@ fn index_put_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(values)]);
         let s_indices = SavedList::input_opt(indices);
+        rt::check_saved()?;
         Some((edges, s_indices))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_put_(self_, indices, values, accumulate))?;
     if let Some((edges, s_indices)) = before {
         let body = IndexPutBackward { accumulate, indices: s_indices };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        return Err(no_forward("index_put"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, values];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, values], |mut a| {
+                let self_ = a.one()?;
+                let values = a.one()?;
+                let r = ops::index_put(self_, indices, values, accumulate)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -217,6 +247,7 @@ fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) 
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = GatherBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -276,10 +307,22 @@ fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
     if rec {
         let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterBackward { dim, index: Saved::input(index), src_sizes: size_vec(src.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter(self_, dim, index, src)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -291,17 +334,32 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
         let body = ScatterBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter(self_, dim, index, src)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -341,10 +399,21 @@ fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scala
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ScatterValueBackward { dim, index: Saved::input(index) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::scatter_value(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -356,17 +425,31 @@ fn scatter_value_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, valu
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_value_(self_, dim, index, value))?;
     if let Some((edges, s_index)) = before {
         let body = ScatterValueBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::scatter_value(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -381,6 +464,39 @@ fn scatter_value_out_autograd(
     rt::check_out("scatter", &[self_, index], &[&*out])?;
     rt::below(|| ops::scatter_value_out(self_, dim, index, value, out))
 }
+/// Node of `scatter.reduce`.
+pub struct ScatterSrcReduceBackward;
+impl Backward for ScatterSrcReduceBackward {
+    const NAME: &'static str = "ScatterSrcReduceBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative("aten::scatter")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative("aten::scatter")?) } else { None };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+}
+fn scatter_src_reduce_autograd(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    rt::not_differentiable("scatter", "index", index)?;
+    let rec = rt::recording(&[self_, src]);
+    let mut out = rt::below(|| ops::scatter_src_reduce(self_, dim, index, src, reduce))?;
+    if rec {
+        let edges = Edges::of([Some(self_), Some(src)]);
+        let body = ScatterSrcReduceBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, src]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn scatter_src_reduce_inplace_autograd(
     self_: &Tensor,
     dim: i64,
@@ -388,16 +504,27 @@ fn scatter_src_reduce_inplace_autograd(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    let rec = rt::recording(&[self_, index, src]);
-    if rec {
+    rt::not_differentiable("scatter", "index", index)?;
+    let rec = rt::recording(&[self_, src]);
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::of([Some(self_), Some(src)]);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::scatter_src_reduce_(self_, dim, index, src, reduce))?;
-    if rec {
-        rt::rebase_none(self_, "scatter_src_reduce_")?;
+    if let Some(edges) = before {
+        let body = ScatterSrcReduceBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, src]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn scatter_src_reduce_out_autograd(
     self_: &Tensor,
     dim: i64,
@@ -409,6 +536,38 @@ fn scatter_src_reduce_out_autograd(
     rt::check_out("scatter", &[self_, index, src], &[&*out])?;
     rt::below(|| ops::scatter_src_reduce_out(self_, dim, index, src, reduce, out))
 }
+/// Node of `scatter.value_reduce`.
+pub struct ScatterValueReduceBackward;
+impl Backward for ScatterValueReduceBackward {
+    const NAME: &'static str = "ScatterValueReduceBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("aten::scatter")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn scatter_value_reduce_autograd(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    rt::not_differentiable("scatter", "index", index)?;
+    let rec = rt::recording(&[self_]);
+    let mut out = rt::below(|| ops::scatter_value_reduce(self_, dim, index, value, reduce))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = ScatterValueReduceBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn scatter_value_reduce_inplace_autograd(
     self_: &Tensor,
     dim: i64,
@@ -416,16 +575,27 @@ fn scatter_value_reduce_inplace_autograd(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
-    let rec = rt::recording(&[self_, index]);
-    if rec {
+    rt::not_differentiable("scatter", "index", index)?;
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::of([Some(self_)]);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::scatter_value_reduce_(self_, dim, index, value, reduce))?;
-    if rec {
-        rt::rebase_none(self_, "scatter_value_reduce_")?;
+    if let Some(edges) = before {
+        let body = ScatterValueReduceBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn scatter_value_reduce_out_autograd(
     self_: &Tensor,
     dim: i64,
@@ -473,10 +643,22 @@ fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) 
             index: Saved::input_if(edges.wants(1), index),
             src_sizes: size_vec(src.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter_add"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter_add(self_, dim, index, src)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -488,17 +670,32 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input_if(edges.wants(1), index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_add_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
         let body = ScatterAddBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter_add"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter_add(self_, dim, index, src)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -570,10 +767,22 @@ fn scatter_reduce_autograd(
             self_: Saved::input(self_),
             src: Saved::input(src),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter_reduce"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -594,10 +803,13 @@ fn scatter_reduce_inplace_autograd(
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_src = Saved::input(src);
+        rt::check_saved()?;
         Some((edges, s_index, s_self_, s_src))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_reduce_(self_, dim, index, src, reduce, include_self))?;
     if let Some((edges, s_index, s_self_, s_src)) = before {
         let body = ScatterReduceBackward {
@@ -612,7 +824,19 @@ fn scatter_reduce_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("scatter_reduce"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -657,6 +881,7 @@ fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Ten
         let edges = Edges::of([Some(self_)]);
         let body =
             IndexSelectBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -718,10 +943,22 @@ fn index_add_autograd(
             index: Saved::input_if(edges.wants(1), index),
             source_sizes: size_vec(source.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_add"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_add(self_, dim, index, source, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -739,17 +976,32 @@ fn index_add_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input_if(edges.wants(1), index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_add_(self_, dim, index, source, alpha))?;
     if let Some((edges, s_index)) = before {
         let body = IndexAddBackward { alpha, dim, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_add"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_add(self_, dim, index, source, alpha)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -803,10 +1055,22 @@ fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor
         let edges = Edges::of([Some(self_), Some(source)]);
         let body =
             IndexCopyBackward { dim, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_copy"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_copy(self_, dim, index, source)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -818,17 +1082,32 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_copy_(self_, dim, index, source))?;
     if let Some((edges, s_index)) = before {
         let body = IndexCopyBackward { dim, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_copy"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_copy(self_, dim, index, source)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -868,10 +1147,21 @@ fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) 
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = IndexFillBackward { dim, index: Saved::input(index) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("index_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::index_fill(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -883,17 +1173,31 @@ fn index_fill_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: 
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_fill_(self_, dim, index, value))?;
     if let Some((edges, s_index)) = before {
         let body = IndexFillBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("index_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::index_fill(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -933,10 +1237,22 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
     if rec {
         let edges = Edges::of([Some(self_), Some(value)]);
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("index_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, value];
+            rt::transposed(duals, &[self_, value], |mut a| {
+                let self_ = a.one()?;
+                let value = a.one()?;
+                let r = ops::index_fill_tensor(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -953,17 +1269,32 @@ fn index_fill_tensor_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(value)]);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_fill_tensor_(self_, dim, index, value))?;
     if let Some((edges, s_index)) = before {
         let body = IndexFillTensorBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("index_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, value];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, value], |mut a| {
+                let self_ = a.one()?;
+                let value = a.one()?;
+                let r = ops::index_fill_tensor(self_, dim, index, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1025,10 +1356,22 @@ fn index_reduce_autograd(
             self_: Saved::input(self_),
             source: Saved::input(source),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_reduce"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1049,10 +1392,13 @@ fn index_reduce_inplace_autograd(
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_source = Saved::input(source);
+        rt::check_saved()?;
         Some((edges, s_index, s_self_, s_source))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_reduce_(self_, dim, index, source, reduce, include_self))?;
     if let Some((edges, s_index, s_self_, s_source)) = before {
         let body = IndexReduceBackward {
@@ -1067,7 +1413,19 @@ fn index_reduce_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("index_reduce"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1109,6 +1467,7 @@ fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MaskedSelectBackward { mask: Saved::input(mask), self_sizes: size_vec(self_.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1148,10 +1507,21 @@ fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MaskedFillBackward { mask: Saved::input(mask) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("masked_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::masked_fill(self_, mask, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1163,17 +1533,31 @@ fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) ->
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_mask = Saved::input(mask);
+        rt::check_saved()?;
         Some((edges, s_mask))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::masked_fill_(self_, mask, value))?;
     if let Some((edges, s_mask)) = before {
         let body = MaskedFillBackward { mask: s_mask };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("masked_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::masked_fill(self_, mask, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1211,10 +1595,22 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
     if rec {
         let edges = Edges::of([Some(self_), Some(value)]);
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("masked_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, value];
+            rt::transposed(duals, &[self_, value], |mut a| {
+                let self_ = a.one()?;
+                let value = a.one()?;
+                let r = ops::masked_fill_tensor(self_, mask, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1226,17 +1622,32 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(value)]);
         let s_mask = Saved::input(mask);
+        rt::check_saved()?;
         Some((edges, s_mask))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::masked_fill_tensor_(self_, mask, value))?;
     if let Some((edges, s_mask)) = before {
         let body = MaskedFillTensorBackward { mask: s_mask };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        return Err(no_forward("masked_fill"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, value];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, value], |mut a| {
+                let self_ = a.one()?;
+                let value = a.one()?;
+                let r = ops::masked_fill_tensor(self_, mask, value)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1276,10 +1687,22 @@ fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Re
     if rec {
         let edges = Edges::of([Some(self_), Some(source)]);
         let body = MaskedScatterBackward { mask: Saved::input(mask), source_sizes: size_vec(source.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("masked_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::masked_scatter(self_, mask, source)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1291,17 +1714,32 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_mask = Saved::input(mask);
+        rt::check_saved()?;
         Some((edges, s_mask))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::masked_scatter_(self_, mask, source))?;
     if let Some((edges, s_mask)) = before {
         let body = MaskedScatterBackward { mask: s_mask, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("masked_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::masked_scatter(self_, mask, source)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1335,6 +1773,7 @@ fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = TakeBackward { index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1389,10 +1828,22 @@ fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: boo
         let edges = Edges::of([Some(self_), Some(source)]);
         let body =
             PutBackward { accumulate, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("put"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::put(self_, index, source, accumulate)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1404,17 +1855,32 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
+        rt::check_saved()?;
         Some((edges, s_index))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::put_(self_, index, source, accumulate))?;
     if let Some((edges, s_index)) = before {
         let body = PutBackward { accumulate, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        return Err(no_forward("put"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, source];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_, source], |mut a| {
+                let self_ = a.one()?;
+                let source = a.one()?;
+                let r = ops::put(self_, index, source, accumulate)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -1444,7 +1910,18 @@ fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("select_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::select_scatter(self_, src, dim, index)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1485,7 +1962,18 @@ fn slice_scatter_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("slice_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::slice_scatter(self_, src, dim, start, end, step)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1523,7 +2011,18 @@ fn diagonal_scatter_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        return Err(no_forward("diagonal_scatter"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_, src];
+            rt::transposed(duals, &[self_, src], |mut a| {
+                let self_ = a.one()?;
+                let src = a.one()?;
+                let r = ops::diagonal_scatter(self_, src, offset, dim1, dim2)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

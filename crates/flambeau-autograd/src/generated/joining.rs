@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::joining::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -68,7 +68,29 @@ fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             v
         })
     {
-        return Err(no_forward("cat"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.extend(tensors);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.extend(tensors);
+                    v
+                },
+                |mut a| {
+                    let tensors = a.list(tensors.len())?;
+                    let r = ops::cat(tensors, dim)?;
+                    Ok(vec![r])
+                },
+            )
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

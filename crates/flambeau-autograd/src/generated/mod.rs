@@ -41,10 +41,3 @@ pub fn fill() {
 fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {
     r
 }
-#[allow(dead_code)]
-#[cold]
-fn no_forward(op: &str) -> flambeau_core::Error {
-    flambeau_core::Error::missing(format!(
-        "Trying to use forward AD with {op} that does not support it because it has not been implemented yet."
-    ))
-}

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::pointwise::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -33,6 +33,7 @@ pub fn fill() {
     o::DIV_MODE.register(Key::Autograd, div_mode_autograd);
     o::DIV_MODE_.register(Key::Autograd, div_mode_inplace_autograd);
     o::DIV_MODE_OUT.register(Key::Autograd, div_mode_out_autograd);
+    o::FLOOR_DIVIDE.register(Key::Autograd, floor_divide_autograd);
     o::FLOOR_DIVIDE_.register(Key::Autograd, floor_divide_inplace_autograd);
     o::FLOOR_DIVIDE_OUT.register(Key::Autograd, floor_divide_out_autograd);
     o::REMAINDER.register(Key::Autograd, remainder_autograd);
@@ -96,6 +97,7 @@ pub fn fill() {
     o::NEXTAFTER.register(Key::Autograd, nextafter_autograd);
     o::NEXTAFTER_.register(Key::Autograd, nextafter_inplace_autograd);
     o::NEXTAFTER_OUT.register(Key::Autograd, nextafter_out_autograd);
+    o::HEAVISIDE.register(Key::Autograd, heaviside_autograd);
     o::HEAVISIDE_.register(Key::Autograd, heaviside_inplace_autograd);
     o::HEAVISIDE_OUT.register(Key::Autograd, heaviside_out_autograd);
     o::LOGADDEXP.register(Key::Autograd, logaddexp_autograd);
@@ -321,6 +323,7 @@ fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -344,12 +347,13 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::mul_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = MulBackward { other: s_other, self_: s_self_ };
@@ -409,6 +413,7 @@ fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivBackward { other: Saved::input(other), result: Saved::output(&out, 0) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -432,6 +437,7 @@ fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
+        rt::check_saved()?;
         Some((edges, s_other))
     } else {
         None
@@ -501,6 +507,7 @@ fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>
             rounding_mode: rounding_mode.map(str::to_string),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -524,12 +531,13 @@ fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Opti
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::div_mode_(self_, other, rounding_mode))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = DivModeBackward {
@@ -563,17 +571,67 @@ fn div_mode_out_autograd(
     rt::check_out("div", &[self_, other], &[&*out])?;
     rt::below(|| ops::div_mode_out(self_, other, rounding_mode, out))
 }
+/// Node of `floor_divide`.
+pub struct FloorDivideBackward;
+impl Backward for FloorDivideBackward {
+    const NAME: &'static str = "FloorDivideBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative("aten::floor_divide")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative("aten::floor_divide")?) } else { None };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+}
+fn floor_divide_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, other]);
+    let mut out = rt::below(|| ops::floor_divide(self_, other))?;
+    if rec {
+        let edges = Edges::of([Some(self_), Some(other)]);
+        let body = FloorDivideBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative("aten::floor_divide"))?,
+                rt::elementwise_jvp(t1, |grad| no_derivative("aten::floor_divide"))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn floor_divide_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
-    if rec {
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::of([Some(self_), Some(other)]);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::floor_divide_(self_, other))?;
-    if rec {
-        rt::rebase_none(self_, "floor_divide_")?;
+    if let Some(edges) = before {
+        let body = FloorDivideBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative("aten::floor_divide"))?,
+                rt::elementwise_jvp(t1, |grad| no_derivative("aten::floor_divide"))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn floor_divide_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("floor_divide", &[self_, other], &[&*out])?;
     rt::below(|| ops::floor_divide_out(self_, other, out))
@@ -611,6 +669,7 @@ fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -636,12 +695,13 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::remainder_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = RemainderBackward { other: s_other, self_: s_self_ };
@@ -701,6 +761,7 @@ fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -726,12 +787,13 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::fmod_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = FmodBackward { other: s_other, self_: s_self_ };
@@ -801,6 +863,7 @@ fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
@@ -825,12 +888,13 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
         let edges = Edges::of([Some(self_), Some(exponent)]);
         let s_exponent = Saved::input(exponent);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_exponent, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::pow_(self_, exponent))?;
     if let Some((edges, s_exponent, s_self_)) = before {
         let body = PowBackward { exponent: s_exponent, result: Saved::output(self_, 0), self_: s_self_ };
@@ -840,8 +904,8 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(exponent);
-            let self_ = old.as_ref().unwrap_or(self_);
             let result = self_;
+            let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
                 rt::elementwise_jvp(t0, |grad| pow_self(grad, self_, exponent))?,
                 rt::elementwise_jvp(t1, |grad| pow_exponent(grad, self_, exponent, result))?,
@@ -892,6 +956,7 @@ fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = MaximumBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -948,6 +1013,7 @@ fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = MinimumBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1004,6 +1070,7 @@ fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmaxBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1060,6 +1127,7 @@ fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = FminBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1138,6 +1206,7 @@ fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tens
             min: SavedOpt::input(min),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
@@ -1172,12 +1241,13 @@ fn clamp_tensor_inplace_autograd(self_: &Tensor, min: Option<&Tensor>, max: Opti
         let s_max = SavedOpt::input(max);
         let s_min = SavedOpt::input(min);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_max, s_min, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_tensor_(self_, min, max))?;
     if let Some((edges, s_max, s_min, s_self_)) = before {
         let body = ClampTensorBackward { max: s_max, min: s_min, self_: s_self_ };
@@ -1253,6 +1323,7 @@ fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> R
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ClampBackward { max, min, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1271,12 +1342,13 @@ fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scala
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_(self_, min, max))?;
     if let Some((edges, s_self_)) = before {
         let body = ClampBackward { max, min, self_: s_self_ };
@@ -1338,6 +1410,7 @@ fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(min)]);
         let body = ClampMinTensorBackward { min: Saved::input(min), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
@@ -1361,12 +1434,13 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
         let edges = Edges::of([Some(self_), Some(min)]);
         let s_min = Saved::input(min);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_min, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_min_tensor_(self_, min))?;
     if let Some((edges, s_min, s_self_)) = before {
         let body = ClampMinTensorBackward { min: s_min, self_: s_self_ };
@@ -1415,6 +1489,7 @@ fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ClampMinBackward { min, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1433,12 +1508,13 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_min_(self_, min))?;
     if let Some((edges, s_self_)) = before {
         let body = ClampMinBackward { min, self_: s_self_ };
@@ -1495,6 +1571,7 @@ fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(max)]);
         let body = ClampMaxTensorBackward { max: Saved::input(max), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
@@ -1518,12 +1595,13 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
         let edges = Edges::of([Some(self_), Some(max)]);
         let s_max = Saved::input(max);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_max, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_max_tensor_(self_, max))?;
     if let Some((edges, s_max, s_self_)) = before {
         let body = ClampMaxTensorBackward { max: s_max, self_: s_self_ };
@@ -1572,6 +1650,7 @@ fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ClampMaxBackward { max, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1590,12 +1669,13 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::clamp_max_(self_, max))?;
     if let Some((edges, s_self_)) = before {
         let body = ClampMaxBackward { max, self_: s_self_ };
@@ -1663,6 +1743,7 @@ fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result
             self_: Saved::input_if(edges.wants(2), self_),
             weight: Saved::input_if(edges.wants(0) || edges.wants(1), weight),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
@@ -1689,12 +1770,13 @@ fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -
         let s_end = Saved::input_if(edges.wants(2), end);
         let s_self_ = Saved::copy_of_if(edges.wants(2), self_)?;
         let s_weight = Saved::input_if(edges.wants(0) || edges.wants(1), weight);
+        rt::check_saved()?;
         Some((edges, s_end, s_self_, s_weight))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::lerp_tensor_(self_, end, weight))?;
     if let Some((edges, s_end, s_self_, s_weight)) = before {
         let body = LerpTensorBackward { end: s_end, self_: s_self_, weight: s_weight };
@@ -1830,6 +1912,7 @@ fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
             tensor2: Saved::input_if(edges.wants(1), tensor2),
             value,
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
@@ -1855,6 +1938,7 @@ fn addcmul_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
         let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1), tensor2);
+        rt::check_saved()?;
         Some((edges, s_tensor1, s_tensor2))
     } else {
         None
@@ -1932,6 +2016,7 @@ fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
             tensor2: Saved::input_if(edges.wants(1) || edges.wants(2), tensor2),
             value,
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
@@ -1959,6 +2044,7 @@ fn addcdiv_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
         let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1) || edges.wants(2), tensor2);
+        rt::check_saved()?;
         Some((edges, s_tensor1, s_tensor2))
     } else {
         None
@@ -2029,6 +2115,7 @@ fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = WhereBackward { condition: Saved::input(condition) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2085,6 +2172,7 @@ fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = Atan2Backward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2108,12 +2196,13 @@ fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::atan2_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = Atan2Backward { other: s_other, self_: s_self_ };
@@ -2180,6 +2269,7 @@ fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2204,12 +2294,13 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::hypot_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = HypotBackward { other: s_other, result: Saved::output(self_, 0), self_: s_self_ };
@@ -2219,8 +2310,8 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
             let result = self_;
+            let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
                 rt::elementwise_jvp(t0, |grad| mul(grad, &div(self_, result)?))?,
                 rt::elementwise_jvp(t1, |grad| mul(grad, &div(other, result)?))?,
@@ -2268,6 +2359,7 @@ fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2291,12 +2383,13 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::copysign_(self_, other))?;
     if let Some((edges, s_self_)) = before {
         let body = CopysignBackward { result: Saved::output(self_, 0), self_: s_self_ };
@@ -2306,8 +2399,8 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
             let result = self_;
+            let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
                 rt::elementwise_jvp(t0, |grad| copysign_self(grad, self_, result))?,
                 rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
@@ -2355,6 +2448,7 @@ fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(0), self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2378,12 +2472,13 @@ fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::nextafter_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = NextafterBackward { other: s_other, self_: s_self_ };
@@ -2408,17 +2503,67 @@ fn nextafter_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
     rt::check_out("nextafter", &[self_, other], &[&*out])?;
     rt::below(|| ops::nextafter_out(self_, other, out))
 }
+/// Node of `heaviside`.
+pub struct HeavisideBackward;
+impl Backward for HeavisideBackward {
+    const NAME: &'static str = "HeavisideBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative("aten::heaviside")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative("aten::heaviside")?) } else { None };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+}
+fn heaviside_autograd(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, values]);
+    let mut out = rt::below(|| ops::heaviside(self_, values))?;
+    if rec {
+        let edges = Edges::of([Some(self_), Some(values)]);
+        let body = HeavisideBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, values]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(values);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative("aten::heaviside"))?,
+                rt::elementwise_jvp(t1, |grad| no_derivative("aten::heaviside"))?,
+            ])
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 fn heaviside_inplace_autograd(self_: &Tensor, values: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, values]);
-    if rec {
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::of([Some(self_), Some(values)]);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::heaviside_(self_, values))?;
-    if rec {
-        rt::rebase_none(self_, "heaviside_")?;
+    if let Some(edges) = before {
+        let body = HeavisideBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, values]) {
+        let t = rt::jvp(|| {
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(values);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative("aten::heaviside"))?,
+                rt::elementwise_jvp(t1, |grad| no_derivative("aten::heaviside"))?,
+            ])
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
+
 fn heaviside_out_autograd(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("heaviside", &[self_, values], &[&*out])?;
     rt::below(|| ops::heaviside_out(self_, values, out))
@@ -2459,6 +2604,7 @@ fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = LogaddexpBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2519,6 +2665,7 @@ fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = Logaddexp2Backward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2579,6 +2726,7 @@ fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = XlogyBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -2602,12 +2750,13 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::xlogy_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = XlogyBackward { other: s_other, self_: s_self_ };
@@ -2635,7 +2784,7 @@ fn gcd_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::gcd_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "gcd_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -2650,7 +2799,7 @@ fn lcm_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     }
     rt::below(|| ops::lcm_(self_, other))?;
     if rec {
-        rt::rebase_none(self_, "lcm_")?;
+        rt::rebase_none(self_)?;
     }
     Ok(())
 }
@@ -2684,6 +2833,7 @@ fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

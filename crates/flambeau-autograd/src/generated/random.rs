@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::random::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -27,6 +27,7 @@ pub fn fill() {
     o::BERNOULLI_FLOAT_.register(Key::Autograd, bernoulli_float_inplace_autograd);
     o::BERNOULLI.register(Key::Autograd, bernoulli_autograd);
     o::BERNOULLI_OUT.register(Key::Autograd, bernoulli_out_autograd);
+    o::BERNOULLI_P.register(Key::Autograd, bernoulli_p_autograd);
     o::RANDOM_FROM_.register(Key::Autograd, random_from_inplace_autograd);
     o::RANDOM_TO_.register(Key::Autograd, random_to_inplace_autograd);
     o::RANDOM_.register(Key::Autograd, random_inplace_autograd);
@@ -292,6 +293,7 @@ fn bernoulli_tensor_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_), Some(p)]);
         let s_p = Saved::input_if(edges.wants(1), p);
+        rt::check_saved()?;
         Some((edges, s_p))
     } else {
         None
@@ -380,6 +382,31 @@ fn bernoulli_out_autograd(self_: &Tensor, generator: Option<&Generator>, out: &m
     rt::check_out("bernoulli", &[self_], &[&*out])?;
     rt::below(|| ops::bernoulli_out(self_, generator, out))
 }
+/// Node of `bernoulli.p`.
+pub struct BernoulliPBackward;
+impl Backward for BernoulliPBackward {
+    const NAME: &'static str = "BernoulliPBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("aten::bernoulli")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn bernoulli_p_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let mut out = rt::below(|| ops::bernoulli_p(self_, p, generator))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = BernoulliPBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::bernoulli")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
 /// Node of `random_.from`.
 pub struct RandomFromBackward;
 impl Backward for RandomFromBackward {
@@ -607,6 +634,7 @@ fn normal_tensor_tensor_autograd(
             mean: Saved::input_if(edges.wants(0), mean),
             std: Saved::input_if(edges.wants(1), std),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean, std]) {
@@ -674,25 +702,21 @@ impl Backward for BinomialBackward {
     const NAME: &'static str = "BinomialBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_buf_and_len([g0, None], 1))
+        let g0 = if cx.need(0) { Some(no_derivative("aten::binomial")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative("aten::binomial")?) } else { None };
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn binomial_autograd(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    rt::not_differentiable("binomial", "count", count)?;
-    let rec = rt::recording(&[prob]);
+    let rec = rt::recording(&[count, prob]);
     let mut out = rt::below(|| ops::binomial(count, prob, generator))?;
     if rec {
-        let edges = Edges::of([Some(prob)]);
+        let edges = Edges::of([Some(count), Some(prob)]);
         let body = BinomialBackward;
         rt::record(&mut out, edges, body);
     }
-    if rt::dual_active() && rt::any_tangent(&[prob]) {
-        let t = rt::jvp(|| {
-            let prob_t_ = rt::tangent_or_zeros(prob)?;
-            let prob_t = &prob_t_;
-            ok(zeros_like(prob_t)).map(Some)
-        })?;
+    if rt::dual_active() && rt::any_tangent(&[count, prob]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::binomial")).map(Some))?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

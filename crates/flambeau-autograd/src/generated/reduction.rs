@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::reduction::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -143,10 +143,21 @@ fn nansum_autograd(
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = NansumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("nansum"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::nansum(self_, dim, keepdim, dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -186,10 +197,21 @@ fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ProdBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("prod"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::prod(self_, dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -228,10 +250,21 @@ fn prod_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DTyp
         let edges = Edges::of([Some(self_)]);
         let body =
             ProdDimBackward { dim, keepdim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("prod"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::prod_dim(self_, dim, keepdim, dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -326,10 +359,21 @@ fn var_autograd(
         let edges = Edges::of([Some(self_)]);
         let body =
             VarBackward { correction, dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("var"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::var(self_, dim, correction, keepdim)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -386,10 +430,21 @@ fn std_autograd(
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("std"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::std(self_, dim, correction, keepdim)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -429,10 +484,21 @@ fn max_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MaxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("max"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::max(self_)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -532,10 +598,21 @@ fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("amax"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::amax(self_, dim, keepdim)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -573,10 +650,21 @@ fn min_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MinBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("min"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::min(self_)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -676,10 +764,21 @@ fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("amin"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::amin(self_, dim, keepdim)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -729,10 +828,21 @@ fn aminmax_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
             result1: Saved::output(&out1, 1),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record_multi(&[&out0, &out1], edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("aminmax"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::aminmax(self_, dim, keepdim)?;
+                Ok(vec![r.0, r.1])
+            })
+        })?;
+        for (o, t) in [&out0, &out1].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1))
 }
@@ -1039,10 +1149,21 @@ fn linalg_vector_norm_autograd(
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("linalg_vector_norm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -1092,10 +1213,21 @@ fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("logsumexp"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::logsumexp(self_, dim, keepdim)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

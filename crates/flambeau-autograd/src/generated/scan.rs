@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::scan::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -117,10 +117,21 @@ fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CumprodBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("cumprod"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::cumprod(self_, dim, dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -131,17 +142,31 @@ fn cumprod_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> R
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
+    let old =
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::cumprod_(self_, dim, dtype))?;
     if let Some((edges, s_self_)) = before {
         let body = CumprodBackward { dim, result: Saved::output(self_, 0), self_: s_self_ };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("cumprod"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            let self_ = old.as_ref().unwrap_or(self_);
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::cumprod(self_, dim, dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [self_].into_iter().zip(t) {
+            rt::set_tangent_inplace(o, Some(t))?;
+        }
     }
     Ok(())
 }
@@ -265,10 +290,21 @@ fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogcumsumexpBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("logcumsumexp"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::logcumsumexp(self_, dim)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

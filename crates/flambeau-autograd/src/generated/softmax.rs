@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::softmax::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -120,10 +120,22 @@ fn softmax_backward_data_autograd(
             input_dtype,
             output: Saved::input(output),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
-        return Err(no_forward("_softmax_backward_data"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, output];
+            rt::transposed(duals, &[grad_output, output], |mut a| {
+                let grad_output = a.one()?;
+                let output = a.one()?;
+                let r = ops::softmax_backward_data(grad_output, output, dim, input_dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -233,10 +245,22 @@ fn log_softmax_backward_data_autograd(
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             output: Saved::input(output),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
-        return Err(no_forward("_log_softmax_backward_data"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, output];
+            rt::transposed(duals, &[grad_output, output], |mut a| {
+                let grad_output = a.one()?;
+                let output = a.one()?;
+                let r = ops::log_softmax_backward_data(grad_output, output, dim, input_dtype)?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

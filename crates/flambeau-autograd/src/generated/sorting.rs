@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::sorting::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -26,6 +26,7 @@ pub fn fill() {
     o::BUCKETIZE_OUT.register(Key::Autograd, bucketize_out_autograd);
     o::BUCKETIZE_SCALAR_OUT.register(Key::Autograd, bucketize_scalar_out_autograd);
     o::HISTC_OUT.register(Key::Autograd, histc_out_autograd);
+    o::BINCOUNT.register(Key::Autograd, bincount_autograd);
 }
 
 /// Node of `sort.stable`.
@@ -203,4 +204,35 @@ fn bucketize_scalar_out_autograd(
 fn histc_out_autograd(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
     rt::check_out("histc", &[self_], &[&*out])?;
     rt::below(|| ops::histc_out(self_, bins, min, max, out))
+}
+/// Node of `bincount`.
+pub struct BincountBackward;
+impl Backward for BincountBackward {
+    const NAME: &'static str = "BincountBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("aten::bincount")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn bincount_autograd(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    rt::not_differentiable("bincount", "self", self_)?;
+    let rec = rt::recording_opt(&[weights]);
+    let mut out = rt::below(|| ops::bincount(self_, weights, minlength))?;
+    if rec {
+        let edges = Edges::of([weights]);
+        let body = BincountBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(weights);
+            v
+        })
+    {
+        let t = rt::jvp(|| ok(no_derivative("aten::bincount")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
 }

@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::special::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -135,6 +135,7 @@ fn erf_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ErfBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -155,12 +156,13 @@ fn erf_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::erf_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = ErfBackward { self_: s_self_ };
@@ -208,6 +210,7 @@ fn erfc_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ErfcBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -228,12 +231,13 @@ fn erfc_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::erfc_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = ErfcBackward { self_: s_self_ };
@@ -347,6 +351,7 @@ fn lgamma_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LgammaBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -365,12 +370,13 @@ fn lgamma_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::lgamma_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = LgammaBackward { self_: s_self_ };
@@ -413,6 +419,7 @@ fn digamma_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = DigammaBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -431,12 +438,13 @@ fn digamma_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::digamma_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = DigammaBackward { self_: s_self_ };
@@ -481,6 +489,7 @@ fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PolygammaBackward { n, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -519,6 +528,7 @@ fn i0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = I0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -537,12 +547,13 @@ fn i0_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::i0_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = I0Backward { self_: s_self_ };
@@ -588,6 +599,7 @@ fn special_i0e_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialI0eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -632,6 +644,7 @@ fn special_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -674,6 +687,7 @@ fn special_i1e_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialI1eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -715,6 +729,7 @@ fn logit_autograd(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogitBackward { eps, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -733,12 +748,13 @@ fn logit_inplace_autograd(self_: &Tensor, eps: Option<f64>) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::logit_(self_, eps))?;
     if let Some((edges, s_self_)) = before {
         let body = LogitBackward { eps, self_: s_self_ };
@@ -781,6 +797,7 @@ fn special_entr_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialEntrBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -825,6 +842,7 @@ fn special_erfcx_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialErfcxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -870,6 +888,7 @@ fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialNdtrBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -952,6 +971,7 @@ fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialLogNdtrBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1004,6 +1024,7 @@ fn special_xlog1py_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_), Some(other)]);
         let body = SpecialXlog1pyBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
@@ -1033,10 +1054,15 @@ impl Backward for SpecialZetaBackward {
     const NAME: &'static str = "SpecialZetaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack_last(cx, "other")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)?);
-        Ok(Grads::from_buf_and_len([g0, None], 1))
+        let g0 = if cx.need(0) { Some(no_derivative_for("zeta")?) } else { None };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            Some(mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1044,20 +1070,27 @@ impl Backward for SpecialZetaBackward {
     }
 }
 fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    rt::not_differentiable("special_zeta", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::special_zeta(self_, other))?;
     if rec {
-        let edges = Edges::of([Some(other)]);
-        let body = SpecialZetaBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        let edges = Edges::of([Some(self_), Some(other)]);
+        let body = SpecialZetaBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)
-            })?])
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("zeta"))?,
+                rt::elementwise_jvp(t1, |grad| {
+                    mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)
+                })?,
+            ])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -1077,10 +1110,15 @@ impl Backward for IgammaBackward {
     const NAME: &'static str = "IgammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack_last(cx, "other")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(igamma_backward(grad, self_, other)?);
-        Ok(Grads::from_buf_and_len([g0, None], 1))
+        let g0 = if cx.need(0) { Some(no_derivative_for("igamma: input")?) } else { None };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            Some(igamma_backward(grad, self_, other)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1088,18 +1126,25 @@ impl Backward for IgammaBackward {
     }
 }
 fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    rt::not_differentiable("igamma", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::igamma(self_, other))?;
     if rec {
-        let edges = Edges::of([Some(other)]);
-        let body = IgammaBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        let edges = Edges::of([Some(self_), Some(other)]);
+        let body = IgammaBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| igamma_backward(grad, self_, other))?])
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("igamma: input"))?,
+                rt::elementwise_jvp(t1, |grad| igamma_backward(grad, self_, other))?,
+            ])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -1107,29 +1152,33 @@ fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn igamma_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
-    rt::not_differentiable("igamma", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(other)]);
-        let s_other = Saved::input(other);
-        let s_self_ = Saved::copy_of(self_)?;
+        let edges = Edges::of([Some(self_), Some(other)]);
+        let s_other = Saved::input_if(edges.wants(1), other);
+        let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::igamma_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = IgammaBackward { other: s_other, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
             let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| igamma_backward(grad, self_, other))?])
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("igamma: input"))?,
+                rt::elementwise_jvp(t1, |grad| igamma_backward(grad, self_, other))?,
+            ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
@@ -1149,10 +1198,15 @@ impl Backward for IgammacBackward {
     const NAME: &'static str = "IgammacBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let other = &self.other.unpack_last(cx, "other")?;
-        let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(neg(&igamma_backward(grad, self_, other)?)?);
-        Ok(Grads::from_buf_and_len([g0, None], 1))
+        let g0 = if cx.need(0) { Some(no_derivative_for("igammac: input")?) } else { None };
+        let g1 = if cx.need(1) {
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            Some(neg(&igamma_backward(grad, self_, other)?)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1160,18 +1214,25 @@ impl Backward for IgammacBackward {
     }
 }
 fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    rt::not_differentiable("igammac", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::igammac(self_, other))?;
     if rec {
-        let edges = Edges::of([Some(other)]);
-        let body = IgammacBackward { other: Saved::input(other), self_: Saved::input(self_) };
+        let edges = Edges::of([Some(self_), Some(other)]);
+        let body = IgammacBackward {
+            other: Saved::input_if(edges.wants(1), other),
+            self_: Saved::input_if(edges.wants(1), self_),
+        };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&igamma_backward(grad, self_, other)?))?])
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("igammac: input"))?,
+                rt::elementwise_jvp(t1, |grad| neg(&igamma_backward(grad, self_, other)?))?,
+            ])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -1179,29 +1240,33 @@ fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn igammac_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
-    rt::not_differentiable("igammac", "self", self_)?;
-    let rec = rt::recording(&[other]);
+    let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::of([Some(other)]);
-        let s_other = Saved::input(other);
-        let s_self_ = Saved::copy_of(self_)?;
+        let edges = Edges::of([Some(self_), Some(other)]);
+        let s_other = Saved::input_if(edges.wants(1), other);
+        let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
+        rt::check_saved()?;
         Some((edges, s_other, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::igammac_(self_, other))?;
     if let Some((edges, s_other, s_self_)) = before {
         let body = IgammacBackward { other: s_other, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
     }
-    if rt::dual_active() && rt::any_tangent(&[other]) {
+    if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(other);
+            let t0 = rt::tangent(self_);
+            let t1 = rt::tangent(other);
             let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&igamma_backward(grad, self_, other)?))?])
+            rt::sum_tangents([
+                rt::elementwise_jvp(t0, |grad| no_derivative_for("igammac: input"))?,
+                rt::elementwise_jvp(t1, |grad| neg(&igamma_backward(grad, self_, other)?))?,
+            ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
@@ -1234,6 +1299,7 @@ fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselJ0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1277,6 +1343,7 @@ fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselJ1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1318,6 +1385,7 @@ fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselY0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1361,6 +1429,7 @@ fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselY1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1402,6 +1471,7 @@ fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialModifiedBesselI0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1446,6 +1516,7 @@ fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
         let edges = Edges::of([Some(self_)]);
         let body =
             SpecialModifiedBesselI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1487,6 +1558,7 @@ fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SpecialModifiedBesselK0Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1534,6 +1606,7 @@ fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
         let edges = Edges::of([Some(self_)]);
         let body =
             SpecialModifiedBesselK1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

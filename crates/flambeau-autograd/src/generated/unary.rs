@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::{no_forward, ok};
+use super::ok;
 use crate::derivatives::unary::*;
 use crate::derivatives::views::Geometry;
 use crate::formula::*;
@@ -164,6 +164,7 @@ fn abs_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AbsBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -182,12 +183,13 @@ fn abs_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::abs_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AbsBackward { self_: s_self_ };
@@ -233,13 +235,15 @@ fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SgnBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
             let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| sgn_backward(grad, self_, result))?])
+            ok(sgn_jvp(self_t, self_, result)).map(Some)
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -252,12 +256,13 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::sgn_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SgnBackward { result: Saved::output(self_, 0), self_: s_self_ };
@@ -265,10 +270,11 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
             let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| sgn_backward(grad, self_, result))?])
+            let self_ = old.as_ref().unwrap_or(self_);
+            ok(sgn_jvp(self_t, self_, result)).map(Some)
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
@@ -613,6 +619,7 @@ fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SquareBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -633,12 +640,13 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::square_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SquareBackward { self_: s_self_ };
@@ -879,6 +887,7 @@ fn log_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -897,12 +906,13 @@ fn log_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::log_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = LogBackward { self_: s_self_ };
@@ -945,6 +955,7 @@ fn log2_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Log2Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -965,12 +976,13 @@ fn log2_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::log2_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = Log2Backward { self_: s_self_ };
@@ -1015,6 +1027,7 @@ fn log10_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Log10Backward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1035,12 +1048,13 @@ fn log10_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::log10_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = Log10Backward { self_: s_self_ };
@@ -1085,6 +1099,7 @@ fn log1p_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = Log1pBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1103,12 +1118,13 @@ fn log1p_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::log1p_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = Log1pBackward { self_: s_self_ };
@@ -1151,6 +1167,7 @@ fn sin_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SinBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1169,12 +1186,13 @@ fn sin_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::sin_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SinBackward { self_: s_self_ };
@@ -1217,6 +1235,7 @@ fn cos_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CosBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1235,12 +1254,13 @@ fn cos_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::cos_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = CosBackward { self_: s_self_ };
@@ -1351,6 +1371,7 @@ fn asin_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AsinBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1371,12 +1392,13 @@ fn asin_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::asin_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AsinBackward { self_: s_self_ };
@@ -1421,6 +1443,7 @@ fn acos_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AcosBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1441,12 +1464,13 @@ fn acos_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::acos_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AcosBackward { self_: s_self_ };
@@ -1491,6 +1515,7 @@ fn atan_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AtanBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1511,12 +1536,13 @@ fn atan_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::atan_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AtanBackward { self_: s_self_ };
@@ -1561,6 +1587,7 @@ fn sinh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SinhBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1579,12 +1606,13 @@ fn sinh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::sinh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SinhBackward { self_: s_self_ };
@@ -1627,6 +1655,7 @@ fn cosh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CoshBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1645,12 +1674,13 @@ fn cosh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::cosh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = CoshBackward { self_: s_self_ };
@@ -1761,6 +1791,7 @@ fn asinh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AsinhBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1781,12 +1812,13 @@ fn asinh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::asinh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AsinhBackward { self_: s_self_ };
@@ -1831,6 +1863,7 @@ fn acosh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AcoshBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1849,12 +1882,13 @@ fn acosh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::acosh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AcoshBackward { self_: s_self_ };
@@ -1897,6 +1931,7 @@ fn atanh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AtanhBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1917,12 +1952,13 @@ fn atanh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::atanh_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = AtanhBackward { self_: s_self_ };
@@ -2500,6 +2536,7 @@ fn nan_to_num_autograd(
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = NanToNumBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -2523,12 +2560,13 @@ fn nan_to_num_inplace_autograd(
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::nan_to_num_(self_, nan, posinf, neginf))?;
     if let Some((edges, s_self_)) = before {
         let body = NanToNumBackward { self_: s_self_ };
@@ -2577,6 +2615,7 @@ fn angle_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = AngleBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -2670,12 +2709,9 @@ fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     }
     if rt::dual_active() && rt::any_tangent(&[real, imag]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(real);
-            let t1 = rt::tangent(imag);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| real_part(grad))?,
-                rt::elementwise_jvp(t1, |grad| imag_part(grad))?,
-            ])
+            let real_t = rt::tangent_or_zeros(real)?;
+            let imag_t = rt::tangent_or_zeros(imag)?;
+            ops::complex(&real_t, &imag_t).map(Some)
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -2722,13 +2758,12 @@ fn polar_autograd(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     }
     if rt::dual_active() && rt::any_tangent(&[abs, angle]) {
         let t = rt::jvp(|| {
-            let t0 = rt::tangent(abs);
-            let t1 = rt::tangent(angle);
+            let abs_t_ = rt::tangent_or_zeros(abs)?;
+            let abs_t = &abs_t_;
+            let angle_t_ = rt::tangent_or_zeros(angle)?;
+            let angle_t = &angle_t_;
             let result = &out;
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| real(&mul(&conj(grad)?, &ops::sgn(result)?)?))?,
-                rt::elementwise_jvp(t1, |grad| polar_angle_backward(grad, result))?,
-            ])
+            ok(polar_jvp(&abs_t, &angle_t, angle, result)).map(Some)
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -2761,6 +2796,7 @@ fn sinc_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SincBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -2779,12 +2815,13 @@ fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::sinc_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SincBackward { self_: s_self_ };

@@ -22,6 +22,19 @@ pub fn is_excluded(k: Key) -> bool {
     STATE.get() & (1 << (32 + k as u8)) != 0
 }
 
+thread_local! {
+    static INFERENCE: Cell<bool> = const { Cell::new(false) };
+}
+/// Whether this thread is in inference mode: tensors made now are inference tensors.
+#[inline(always)]
+pub fn inference() -> bool {
+    INFERENCE.get()
+}
+/// Enters or leaves inference mode; the engine's guard does so.
+pub fn set_inference(on: bool) {
+    INFERENCE.set(on);
+}
+
 /// Skips keys on this thread until dropped.
 pub struct ExcludeGuard {
     old: u64,

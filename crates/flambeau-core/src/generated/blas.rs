@@ -658,7 +658,8 @@ fn addbmm_inplace_cpu(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    let r = f::addbmm(self_, batch1, batch2, beta, alpha)?;
+    let before = out::before_overwriting(self_)?;
+    let r = f::addbmm(&before, batch1, batch2, beta, alpha)?;
     out::copy_to_self("addbmm_", self_, &r)
 }
 /// Type of [`ADDBMM_`].
@@ -717,6 +718,7 @@ fn addbmm_out_cpu(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("addbmm", &[self_, batch1, batch2], &[&*out])?;
     let r = f::addbmm(self_, batch1, batch2, beta, alpha)?;
     out::copy_to_out("addbmm", out, &r)
 }
@@ -815,7 +817,8 @@ fn addmv_adaptor(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha
 }
 
 fn addmv_inplace_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let r = f::addmv(self_, mat, vec, beta, alpha)?;
+    let before = out::before_overwriting(self_)?;
+    let r = f::addmv(&before, mat, vec, beta, alpha)?;
     out::copy_to_self("addmv_", self_, &r)
 }
 /// Type of [`ADDMV_`].
@@ -867,6 +870,7 @@ fn addmv_out_cpu(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("addmv", &[self_, mat, vec], &[&*out])?;
     let r = f::addmv(self_, mat, vec, beta, alpha)?;
     out::copy_to_out("addmv", out, &r)
 }
@@ -965,7 +969,8 @@ fn addr_adaptor(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alph
 }
 
 fn addr_inplace_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    let before = out::before_overwriting(self_)?;
+    let r = f::addr(&before, vec1, vec2, beta, alpha)?;
     out::copy_to_self("addr_", self_, &r)
 }
 /// Type of [`ADDR_`].
@@ -1017,6 +1022,7 @@ fn addr_out_cpu(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("addr", &[self_, vec1, vec2], &[&*out])?;
     let r = f::addr(self_, vec1, vec2, beta, alpha)?;
     out::copy_to_out("addr", out, &r)
 }
@@ -1097,6 +1103,7 @@ fn mv_adaptor(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 }
 
 fn mv_out_cpu(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("mv", &[self_, vec], &[&*out])?;
     let r = f::mv(self_, vec)?;
     out::copy_to_out("mv", out, &r)
 }
@@ -1157,6 +1164,7 @@ fn outer_adaptor(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 }
 
 fn outer_out_cpu(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("outer", &[self_, vec2], &[&*out])?;
     let r = f::outer(self_, vec2)?;
     out::copy_to_out("outer", out, &r)
 }
@@ -1298,6 +1306,7 @@ fn vdot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn vdot_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("vdot", &[self_, other], &[&*out])?;
     let r = f::vdot(self_, other)?;
     out::copy_to_out("vdot", out, &r)
 }
@@ -1359,6 +1368,7 @@ fn inner_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn inner_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("inner", &[self_, other], &[&*out])?;
     let r = f::inner(self_, other)?;
     out::copy_to_out("inner", out, &r)
 }
@@ -1420,6 +1430,7 @@ fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn matmul_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("matmul", &[self_, other], &[&*out])?;
     let r = f::matmul(self_, other)?;
     out::copy_to_out("matmul", out, &r)
 }
@@ -1525,6 +1536,7 @@ fn kron_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn kron_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("kron", &[self_, other], &[&*out])?;
     let r = f::kron(self_, other)?;
     out::copy_to_out("kron", out, &r)
 }
@@ -1609,6 +1621,7 @@ fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
 }
 
 fn matrix_power_out_cpu(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("matrix_power", &[self_], &[&*out])?;
     let r = f::matrix_power(self_, n)?;
     out::copy_to_out("matrix_power", out, &r)
 }

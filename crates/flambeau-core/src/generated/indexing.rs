@@ -542,7 +542,7 @@ static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: scatter_src_reduce_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn scatter_src_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_src_reduce(
@@ -593,7 +593,7 @@ static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
     composite: false,
     boxed: scatter_src_reduce_inplace_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn scatter_src_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_src_reduce_(
@@ -667,7 +667,7 @@ static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: scatter_src_reduce_out_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn scatter_src_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -729,7 +729,7 @@ static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: scatter_value_reduce_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn scatter_value_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_value_reduce(
@@ -786,7 +786,7 @@ static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
     composite: false,
     boxed: scatter_value_reduce_inplace_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn scatter_value_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_value_reduce_(
@@ -866,7 +866,7 @@ static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: scatter_value_reduce_out_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn scatter_value_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -1300,6 +1300,7 @@ fn take_along_dim_out_cpu(
     dim: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("take_along_dim", &[self_, indices], &[&*out])?;
     let r = f::take_along_dim(self_, indices, dim)?;
     out::copy_to_out("take_along_dim", out, &r)
 }

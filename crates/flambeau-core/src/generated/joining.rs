@@ -119,6 +119,15 @@ fn stack_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 }
 
 fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "stack",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
     let r = f::stack(tensors, dim)?;
     out::copy_to_out("stack", out, &r)
 }
@@ -177,6 +186,15 @@ fn hstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "hstack",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
     let r = f::hstack(tensors)?;
     out::copy_to_out("hstack", out, &r)
 }
@@ -230,6 +248,15 @@ fn vstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "vstack",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
     let r = f::vstack(tensors)?;
     out::copy_to_out("vstack", out, &r)
 }
@@ -283,6 +310,15 @@ fn dstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "dstack",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
     let r = f::dstack(tensors)?;
     out::copy_to_out("dstack", out, &r)
 }
@@ -337,6 +373,15 @@ fn column_stack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "column_stack",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
     let r = f::column_stack(tensors)?;
     out::copy_to_out("column_stack", out, &r)
 }
@@ -1729,6 +1774,7 @@ fn diag_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 }
 
 fn diag_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("diag", &[self_], &[&*out])?;
     let r = f::diag(self_, diagonal)?;
     out::copy_to_out("diag", out, &r)
 }

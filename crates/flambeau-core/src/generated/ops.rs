@@ -18,6 +18,7 @@ pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 /// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.mm")]
 pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::MM_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out)
 }
 
@@ -31,6 +32,7 @@ pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 /// Batched matrix product. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bmm")]
 pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::BMM_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out)
 }
 
@@ -48,6 +50,7 @@ pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: 
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addmm_")]
 pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (blas::ADDMM_.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(self_, mat1, mat2, beta, alpha)
 }
 
@@ -63,6 +66,7 @@ pub fn addmm_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (blas::ADDMM_OUT.get(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?)(
         self_, mat1, mat2, beta, alpha, out,
     )
@@ -90,6 +94,7 @@ pub fn baddbmm(
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.baddbmm_")]
 pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (blas::BADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
         self_, batch1, batch2, beta, alpha,
     )
@@ -107,6 +112,7 @@ pub fn baddbmm_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (blas::BADDBMM_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
         self_, batch1, batch2, beta, alpha, out,
     )
@@ -134,6 +140,7 @@ pub fn addbmm(
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addbmm_")]
 pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (blas::ADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
         self_, batch1, batch2, beta, alpha,
     )
@@ -151,6 +158,7 @@ pub fn addbmm_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (blas::ADDBMM_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
         self_, batch1, batch2, beta, alpha, out,
     )
@@ -170,6 +178,7 @@ pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addmv_")]
 pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (blas::ADDMV_.get(self_.key_set() | mat.key_set() | vec.key_set())?)(self_, mat, vec, beta, alpha)
 }
 
@@ -185,6 +194,7 @@ pub fn addmv_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (blas::ADDMV_OUT.get(self_.key_set() | mat.key_set() | vec.key_set() | out.key_set())?)(
         self_, mat, vec, beta, alpha, out,
     )
@@ -204,6 +214,7 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addr_")]
 pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (blas::ADDR_.get(self_.key_set() | vec1.key_set() | vec2.key_set())?)(self_, vec1, vec2, beta, alpha)
 }
 
@@ -219,6 +230,7 @@ pub fn addr_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (blas::ADDR_OUT.get(self_.key_set() | vec1.key_set() | vec2.key_set() | out.key_set())?)(
         self_, vec1, vec2, beta, alpha, out,
     )
@@ -234,6 +246,7 @@ pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 /// Matrix times vector. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.mv")]
 pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::MV_OUT.get(self_.key_set() | vec.key_set() | out.key_set())?)(self_, vec, out)
 }
 
@@ -250,6 +263,7 @@ pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.outer")]
 #[doc(alias = "torch.ger")]
 pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::OUTER_OUT.get(self_.key_set() | vec2.key_set() | out.key_set())?)(self_, vec2, out)
 }
 
@@ -263,6 +277,7 @@ pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
 /// Sum of products of two vectors. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.dot")]
 pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::DOT_OUT.get(self_.key_set() | tensor.key_set() | out.key_set())?)(self_, tensor, out)
 }
 
@@ -276,6 +291,7 @@ pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Dot product with the first vector conjugated. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.vdot")]
 pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::VDOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -289,6 +305,7 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Sum of products over the last dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.inner")]
 pub fn inner_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::INNER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -304,6 +321,7 @@ pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.matmul")]
 #[doc(alias = "torch.linalg.matmul")]
 pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::MATMUL_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -322,6 +340,7 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Kronecker product. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.kron")]
 pub fn kron_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::KRON_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -343,6 +362,7 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
 #[doc(alias = "torch.matrix_power")]
 #[doc(alias = "torch.linalg.matrix_power")]
 pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (blas::MATRIX_POWER_OUT.get(self_.key_set() | out.key_set())?)(self_, n, out)
 }
 
@@ -356,12 +376,14 @@ pub fn eq(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Whether elements are equal. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.eq_")]
 pub fn eq_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::EQ_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Whether elements are equal. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.eq")]
 pub fn eq_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::EQ_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -378,6 +400,7 @@ pub fn ne(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.ne_")]
 #[doc(alias = "torch.Tensor.not_equal_")]
 pub fn ne_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::NE_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -385,6 +408,7 @@ pub fn ne_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.ne")]
 #[doc(alias = "torch.not_equal")]
 pub fn ne_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::NE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -401,6 +425,7 @@ pub fn lt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.lt_")]
 #[doc(alias = "torch.Tensor.less_")]
 pub fn lt_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::LT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -408,6 +433,7 @@ pub fn lt_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.lt")]
 #[doc(alias = "torch.less")]
 pub fn lt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::LT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -424,6 +450,7 @@ pub fn le(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.le_")]
 #[doc(alias = "torch.Tensor.less_equal_")]
 pub fn le_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::LE_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -431,6 +458,7 @@ pub fn le_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.le")]
 #[doc(alias = "torch.less_equal")]
 pub fn le_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::LE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -447,6 +475,7 @@ pub fn gt(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.gt_")]
 #[doc(alias = "torch.Tensor.greater_")]
 pub fn gt_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::GT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -454,6 +483,7 @@ pub fn gt_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.gt")]
 #[doc(alias = "torch.greater")]
 pub fn gt_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::GT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -470,6 +500,7 @@ pub fn ge(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.ge_")]
 #[doc(alias = "torch.Tensor.greater_equal_")]
 pub fn ge_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::GE_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -477,6 +508,7 @@ pub fn ge_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.ge")]
 #[doc(alias = "torch.greater_equal")]
 pub fn ge_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::GE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -490,12 +522,14 @@ pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Whether both elements are non-zero. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.logical_and_")]
 pub fn logical_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::LOGICAL_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_and")]
 pub fn logical_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::LOGICAL_AND_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -509,12 +543,14 @@ pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Whether either element is non-zero. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.logical_or_")]
 pub fn logical_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::LOGICAL_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_or")]
 pub fn logical_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::LOGICAL_OR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -528,12 +564,14 @@ pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.logical_xor_")]
 pub fn logical_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::LOGICAL_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_xor")]
 pub fn logical_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::LOGICAL_XOR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -547,12 +585,14 @@ pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
 /// Whether elements are zero. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.logical_not_")]
 pub fn logical_not_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::LOGICAL_NOT_.get(self_.key_set())?)(self_)
 }
 
 /// Whether elements are zero. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logical_not")]
 pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::LOGICAL_NOT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -566,12 +606,14 @@ pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Bits that both have; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_and_")]
 pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::BITWISE_AND_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_and")]
 pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::BITWISE_AND_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -585,12 +627,14 @@ pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Bits that either has; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_or_")]
 pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::BITWISE_OR_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_or")]
 pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::BITWISE_OR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -604,12 +648,14 @@ pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_xor_")]
 pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::BITWISE_XOR_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_xor")]
 pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::BITWISE_XOR_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -623,12 +669,14 @@ pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
 /// All bits flipped; logical for bools. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_not_")]
 pub fn bitwise_not_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::BITWISE_NOT_.get(self_.key_set())?)(self_)
 }
 
 /// All bits flipped; logical for bools. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_not")]
 pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::BITWISE_NOT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -642,12 +690,14 @@ pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
 pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::BITWISE_LEFT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_left_shift")]
 pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::BITWISE_LEFT_SHIFT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
         self_, other, out,
     )
@@ -663,12 +713,14 @@ pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
 pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (comparison::BITWISE_RIGHT_SHIFT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.bitwise_right_shift")]
 pub fn bitwise_right_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::BITWISE_RIGHT_SHIFT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
         self_, other, out,
     )
@@ -705,6 +757,7 @@ pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
 /// Whether elements are plus infinity. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.isposinf")]
 pub fn isposinf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::ISPOSINF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -718,6 +771,7 @@ pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
 /// Whether elements are minus infinity. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.isneginf")]
 pub fn isneginf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (comparison::ISNEGINF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -767,6 +821,7 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
 /// Documented defaults: `non_blocking = false`.
 #[doc(alias = "torch.Tensor.copy_")]
 pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
+    out::writable(self_)?;
     (copy::COPY_.get(self_.key_set() | src.key_set())?)(self_, src, non_blocking)
 }
 
@@ -986,12 +1041,14 @@ pub fn full_like(
 /// Sets every element to `value`.
 #[doc(alias = "torch.Tensor.fill_")]
 pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (creation::FILL_.get(self_.key_set())?)(self_, value)
 }
 
 /// Sets every element to the value of a zero-dim tensor.
 #[doc(alias = "torch.Tensor.fill_")]
 pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (creation::FILL_TENSOR_.get(self_.key_set() | value.key_set())?)(self_, value)
 }
 
@@ -999,6 +1056,7 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
 #[doc(alias = "torch.Tensor.zero_")]
 #[doc(alias = "torch.zero_")]
 pub fn zero_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (creation::ZERO_.get(self_.key_set())?)(self_)
 }
 
@@ -1275,6 +1333,7 @@ pub fn index_put_(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
+    out::writable(self_)?;
     (indexing::INDEX_PUT_.get(self_.key_set() | opt_list_keys(indices) | values.key_set())?)(
         self_, indices, values, accumulate,
     )
@@ -1300,6 +1359,7 @@ pub fn gather_out(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::GATHER_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
         self_,
         dim,
@@ -1319,12 +1379,14 @@ pub fn scatter(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result
 /// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.scatter_")]
 pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (indexing::SCATTER_.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.scatter")]
 pub fn scatter_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (indexing::SCATTER_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
         self_, dim, index, src, out,
     )
@@ -1340,6 +1402,7 @@ pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) ->
 /// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.scatter_")]
 pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (indexing::SCATTER_VALUE_.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
 }
 
@@ -1352,6 +1415,7 @@ pub fn scatter_value_out(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::SCATTER_VALUE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
         self_, dim, index, value, out,
     )
@@ -1381,6 +1445,7 @@ pub fn scatter_src_reduce_(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
+    out::writable(self_)?;
     (indexing::SCATTER_SRC_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set())?)(
         self_, dim, index, src, reduce,
     )
@@ -1396,6 +1461,7 @@ pub fn scatter_src_reduce_out(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::SCATTER_SRC_REDUCE_OUT
         .get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
         self_, dim, index, src, reduce, out,
@@ -1424,6 +1490,7 @@ pub fn scatter_value_reduce_(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
+    out::writable(self_)?;
     (indexing::SCATTER_VALUE_REDUCE_.get(self_.key_set() | index.key_set())?)(
         self_, dim, index, value, reduce,
     )
@@ -1439,6 +1506,7 @@ pub fn scatter_value_reduce_out(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::SCATTER_VALUE_REDUCE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
         self_, dim, index, value, reduce, out,
     )
@@ -1454,6 +1522,7 @@ pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Re
 /// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.scatter_add_")]
 pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (indexing::SCATTER_ADD_.get(self_.key_set() | index.key_set() | src.key_set())?)(self_, dim, index, src)
 }
 
@@ -1466,6 +1535,7 @@ pub fn scatter_add_out(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::SCATTER_ADD_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
         self_, dim, index, src, out,
     )
@@ -1506,6 +1576,7 @@ pub fn scatter_reduce_(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
+    out::writable(self_)?;
     (indexing::SCATTER_REDUCE_.get(self_.key_set() | index.key_set() | src.key_set())?)(
         self_,
         dim,
@@ -1529,6 +1600,7 @@ pub fn scatter_reduce_out(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::SCATTER_REDUCE_OUT.get(self_.key_set() | index.key_set() | src.key_set() | out.key_set())?)(
         self_,
         dim,
@@ -1559,6 +1631,7 @@ pub fn take_along_dim_out(
     dim: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::TAKE_ALONG_DIM_OUT.get(self_.key_set() | indices.key_set() | out.key_set())?)(
         self_, indices, dim, out,
     )
@@ -1574,6 +1647,7 @@ pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> 
 /// The slices of a dimension at a vector of indices. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.index_select")]
 pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (indexing::INDEX_SELECT_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(
         self_, dim, index, out,
     )
@@ -1595,6 +1669,7 @@ pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alph
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.index_add_")]
 pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (indexing::INDEX_ADD_.get(self_.key_set() | index.key_set() | source.key_set())?)(
         self_, dim, index, source, alpha,
     )
@@ -1612,6 +1687,7 @@ pub fn index_add_out(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::INDEX_ADD_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
         self_, dim, index, source, alpha, out,
     )
@@ -1629,6 +1705,7 @@ pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> 
 /// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.index_copy_")]
 pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (indexing::INDEX_COPY_.get(self_.key_set() | index.key_set() | source.key_set())?)(
         self_, dim, index, source,
     )
@@ -1643,6 +1720,7 @@ pub fn index_copy_out(
     source: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::INDEX_COPY_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
         self_, dim, index, source, out,
     )
@@ -1658,6 +1736,7 @@ pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Re
 /// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.index_fill_")]
 pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (indexing::INDEX_FILL_.get(self_.key_set() | index.key_set())?)(self_, dim, index, value)
 }
 
@@ -1673,6 +1752,7 @@ pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tenso
 /// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.index_fill_")]
 pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (indexing::INDEX_FILL_TENSOR_.get(self_.key_set() | index.key_set() | value.key_set())?)(
         self_, dim, index, value,
     )
@@ -1713,6 +1793,7 @@ pub fn index_reduce_(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
+    out::writable(self_)?;
     (indexing::INDEX_REDUCE_.get(self_.key_set() | index.key_set() | source.key_set())?)(
         self_,
         dim,
@@ -1736,6 +1817,7 @@ pub fn index_reduce_out(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (indexing::INDEX_REDUCE_OUT.get(self_.key_set() | index.key_set() | source.key_set() | out.key_set())?)(
         self_,
         dim,
@@ -1757,6 +1839,7 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 /// The elements where the mask is true, as a vector. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.masked_select")]
 pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (indexing::MASKED_SELECT_OUT.get(self_.key_set() | mask.key_set() | out.key_set())?)(self_, mask, out)
 }
 
@@ -1770,6 +1853,7 @@ pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tenso
 /// The input with a number where the mask is true. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.masked_fill_")]
 pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (indexing::MASKED_FILL_.get(self_.key_set() | mask.key_set())?)(self_, mask, value)
 }
 
@@ -1785,6 +1869,7 @@ pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Resu
 /// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.masked_fill_")]
 pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (indexing::MASKED_FILL_TENSOR_.get(self_.key_set() | mask.key_set() | value.key_set())?)(
         self_, mask, value,
     )
@@ -1800,6 +1885,7 @@ pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<
 /// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.masked_scatter_")]
 pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (indexing::MASKED_SCATTER_.get(self_.key_set() | mask.key_set() | source.key_set())?)(self_, mask, source)
 }
 
@@ -1813,6 +1899,7 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
 /// Coordinates of the elements that are not zero, one row each. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nonzero")]
 pub fn nonzero_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (indexing::NONZERO_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -1849,6 +1936,7 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
 /// Elements of the flattened input at indices. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.take")]
 pub fn take_out(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (indexing::TAKE_OUT.get(self_.key_set() | index.key_set() | out.key_set())?)(self_, index, out)
 }
 
@@ -1868,6 +1956,7 @@ pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) ->
 /// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.Tensor.put_")]
 pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+    out::writable(self_)?;
     (indexing::PUT_.get(self_.key_set() | index.key_set() | source.key_set())?)(
         self_, index, source, accumulate,
     )
@@ -1929,6 +2018,7 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 #[doc(alias = "torch.concat")]
 #[doc(alias = "torch.concatenate")]
 pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
 }
 
@@ -1945,6 +2035,7 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.stack")]
 pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
 }
 
@@ -1957,6 +2048,7 @@ pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
 /// Joins along columns. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.hstack")]
 pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::HSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
 }
 
@@ -1971,6 +2063,7 @@ pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
 #[doc(alias = "torch.vstack")]
 #[doc(alias = "torch.row_stack")]
 pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::VSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
 }
 
@@ -1983,6 +2076,7 @@ pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
 /// Joins along depth. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.dstack")]
 pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::DSTACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
 }
 
@@ -1995,6 +2089,7 @@ pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
 /// Joins vectors and matrices as columns. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.column_stack")]
 pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::COLUMN_STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, out)
 }
 
@@ -2310,6 +2405,7 @@ pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.Tensor.tril_")]
 pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
+    out::writable(self_)?;
     (joining::TRIL_.get(self_.key_set())?)(self_, diagonal)
 }
 
@@ -2318,6 +2414,7 @@ pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.tril")]
 pub fn tril_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::TRIL_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
 }
 
@@ -2335,6 +2432,7 @@ pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.Tensor.triu_")]
 pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
+    out::writable(self_)?;
     (joining::TRIU_.get(self_.key_set())?)(self_, diagonal)
 }
 
@@ -2343,6 +2441,7 @@ pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.triu")]
 pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::TRIU_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
 }
 
@@ -2369,6 +2468,7 @@ pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.diag")]
 pub fn diag_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (joining::DIAG_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
 }
 
@@ -2447,6 +2547,7 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.add_")]
 pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
 
@@ -2457,6 +2558,7 @@ pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.add")]
 pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::ADD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
 }
 
@@ -2477,6 +2579,7 @@ pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.sub_")]
 #[doc(alias = "torch.Tensor.subtract_")]
 pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::SUB_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
 }
 
@@ -2486,6 +2589,7 @@ pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
 #[doc(alias = "torch.sub")]
 #[doc(alias = "torch.subtract")]
 pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::SUB_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
 }
 
@@ -2510,6 +2614,7 @@ pub fn mul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.mul_")]
 #[doc(alias = "torch.Tensor.multiply_")]
 pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::MUL_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -2517,6 +2622,7 @@ pub fn mul_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.mul")]
 #[doc(alias = "torch.multiply")]
 pub fn mul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::MUL_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2536,6 +2642,7 @@ pub fn div(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.divide_")]
 #[doc(alias = "torch.Tensor.true_divide_")]
 pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::DIV_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -2544,6 +2651,7 @@ pub fn div_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.divide")]
 #[doc(alias = "torch.true_divide")]
 pub fn div_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::DIV_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2560,6 +2668,7 @@ pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> 
 #[doc(alias = "torch.Tensor.div_")]
 #[doc(alias = "torch.Tensor.divide_")]
 pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::DIV_MODE_.get(self_.key_set() | other.key_set())?)(self_, other, rounding_mode)
 }
 
@@ -2572,6 +2681,7 @@ pub fn div_mode_out(
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (pointwise::DIV_MODE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
         self_,
         other,
@@ -2590,12 +2700,14 @@ pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.floor_divide_")]
 pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::FLOOR_DIVIDE_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.floor_divide")]
 pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::FLOOR_DIVIDE_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2609,12 +2721,14 @@ pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.remainder_")]
 pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::REMAINDER_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.remainder")]
 pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::REMAINDER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2628,12 +2742,14 @@ pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.fmod_")]
 pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::FMOD_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.fmod")]
 pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::FMOD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2647,12 +2763,14 @@ pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// The input to the power `exponent`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.pow_")]
 pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::POW_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
 }
 
 /// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.pow")]
 pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::POW_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(self_, exponent, out)
 }
 
@@ -2666,12 +2784,14 @@ pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.float_power_")]
 pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::FLOAT_POWER_.get(self_.key_set() | exponent.key_set())?)(self_, exponent)
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.float_power")]
 pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::FLOAT_POWER_OUT.get(self_.key_set() | exponent.key_set() | out.key_set())?)(
         self_, exponent, out,
     )
@@ -2687,6 +2807,7 @@ pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// The larger of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.maximum")]
 pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::MAXIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2700,6 +2821,7 @@ pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// The smaller of both, element by element; NaN if either is. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.minimum")]
 pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::MINIMUM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2713,6 +2835,7 @@ pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.fmax")]
 pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::FMAX_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2726,6 +2849,7 @@ pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.fmin")]
 pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::FMIN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -2746,6 +2870,7 @@ pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) 
 #[doc(alias = "torch.Tensor.clamp_")]
 #[doc(alias = "torch.Tensor.clip_")]
 pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::CLAMP_TENSOR_.get(self_.key_set() | opt_keys(min) | opt_keys(max))?)(self_, min, max)
 }
 
@@ -2760,6 +2885,7 @@ pub fn clamp_tensor_out(
     max: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (pointwise::CLAMP_TENSOR_OUT.get(self_.key_set() | opt_keys(min) | opt_keys(max) | out.key_set())?)(
         self_, min, max, out,
     )
@@ -2782,6 +2908,7 @@ pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
 #[doc(alias = "torch.Tensor.clamp_")]
 #[doc(alias = "torch.Tensor.clip_")]
 pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::CLAMP_.get(self_.key_set())?)(self_, min, max)
 }
 
@@ -2791,6 +2918,7 @@ pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Resul
 #[doc(alias = "torch.clamp")]
 #[doc(alias = "torch.clip")]
 pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::CLAMP_OUT.get(self_.key_set() | out.key_set())?)(self_, min, max, out)
 }
 
@@ -2804,12 +2932,14 @@ pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
 /// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.clamp_min_")]
 pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::CLAMP_MIN_TENSOR_.get(self_.key_set() | min.key_set())?)(self_, min)
 }
 
 /// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.clamp_min")]
 pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::CLAMP_MIN_TENSOR_OUT.get(self_.key_set() | min.key_set() | out.key_set())?)(self_, min, out)
 }
 
@@ -2823,12 +2953,14 @@ pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
 /// `max(x, min)`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.clamp_min_")]
 pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::CLAMP_MIN_.get(self_.key_set())?)(self_, min)
 }
 
 /// `max(x, min)`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.clamp_min")]
 pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::CLAMP_MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, min, out)
 }
 
@@ -2842,12 +2974,14 @@ pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
 /// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.clamp_max_")]
 pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::CLAMP_MAX_TENSOR_.get(self_.key_set() | max.key_set())?)(self_, max)
 }
 
 /// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.clamp_max")]
 pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::CLAMP_MAX_TENSOR_OUT.get(self_.key_set() | max.key_set() | out.key_set())?)(self_, max, out)
 }
 
@@ -2861,12 +2995,14 @@ pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
 /// `min(x, max)`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.clamp_max_")]
 pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::CLAMP_MAX_.get(self_.key_set())?)(self_, max)
 }
 
 /// `min(x, max)`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.clamp_max")]
 pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::CLAMP_MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, max, out)
 }
 
@@ -2880,12 +3016,14 @@ pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tens
 /// `self + weight * (end - self)`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.lerp_")]
 pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::LERP_TENSOR_.get(self_.key_set() | end.key_set() | weight.key_set())?)(self_, end, weight)
 }
 
 /// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.lerp")]
 pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::LERP_TENSOR_OUT.get(self_.key_set() | end.key_set() | weight.key_set() | out.key_set())?)(
         self_, end, weight, out,
     )
@@ -2901,12 +3039,14 @@ pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
 /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.lerp_")]
 pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::LERP_.get(self_.key_set() | end.key_set())?)(self_, end, weight)
 }
 
 /// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.lerp")]
 pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::LERP_OUT.get(self_.key_set() | end.key_set() | out.key_set())?)(self_, end, weight, out)
 }
 
@@ -2926,6 +3066,7 @@ pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.Tensor.addcmul_")]
 pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::ADDCMUL_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
         self_, tensor1, tensor2, value,
     )
@@ -2942,6 +3083,7 @@ pub fn addcmul_out(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (pointwise::ADDCMUL_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
         self_, tensor1, tensor2, value, out,
     )
@@ -2963,6 +3105,7 @@ pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.Tensor.addcdiv_")]
 pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::ADDCDIV_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
         self_, tensor1, tensor2, value,
     )
@@ -2979,6 +3122,7 @@ pub fn addcdiv_out(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (pointwise::ADDCDIV_OUT.get(self_.key_set() | tensor1.key_set() | tensor2.key_set() | out.key_set())?)(
         self_, tensor1, tensor2, value, out,
     )
@@ -2994,6 +3138,7 @@ pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tens
 /// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.where")]
 pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::WHERE_OUT.get(condition.key_set() | self_.key_set() | other.key_set() | out.key_set())?)(
         condition, self_, other, out,
     )
@@ -3012,6 +3157,7 @@ pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.atan2_")]
 #[doc(alias = "torch.Tensor.arctan2_")]
 pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::ATAN2_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -3019,6 +3165,7 @@ pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.atan2")]
 #[doc(alias = "torch.arctan2")]
 pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::ATAN2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3032,12 +3179,14 @@ pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// `sqrt(self^2 + other^2)` without overflow. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.hypot_")]
 pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::HYPOT_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// `sqrt(self^2 + other^2)` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.hypot")]
 pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::HYPOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3051,12 +3200,14 @@ pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.copysign_")]
 pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::COPYSIGN_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.copysign")]
 pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::COPYSIGN_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3070,12 +3221,14 @@ pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// The next float after the input towards `other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.nextafter_")]
 pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::NEXTAFTER_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nextafter")]
 pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::NEXTAFTER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3089,12 +3242,14 @@ pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// `self * 2^other`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.ldexp_")]
 pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::LDEXP_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// `self * 2^other`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.ldexp")]
 pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::LDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3108,12 +3263,14 @@ pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
 /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.heaviside_")]
 pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::HEAVISIDE_.get(self_.key_set() | values.key_set())?)(self_, values)
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.heaviside")]
 pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::HEAVISIDE_OUT.get(self_.key_set() | values.key_set() | out.key_set())?)(self_, values, out)
 }
 
@@ -3127,6 +3284,7 @@ pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logaddexp")]
 pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::LOGADDEXP_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3140,6 +3298,7 @@ pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logaddexp2")]
 pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::LOGADDEXP2_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3154,6 +3313,7 @@ pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.xlogy_")]
 pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::XLOGY_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -3167,12 +3327,14 @@ pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Greatest common divisor. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.gcd_")]
 pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::GCD_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Greatest common divisor. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.gcd")]
 pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::GCD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3186,12 +3348,14 @@ pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Least common multiple. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.lcm_")]
 pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (pointwise::LCM_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Least common multiple. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.lcm")]
 pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::LCM_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3208,6 +3372,7 @@ pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tenso
 /// Documented defaults: `beta = 1`, `threshold = 20`.
 #[doc(alias = "torch.nn.functional.softplus")]
 pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
 }
 
@@ -3216,6 +3381,7 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
 /// Documented defaults: `from = 0.0`, `to = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.uniform_")]
 pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::UNIFORM_.get(self_.key_set())?)(self_, from, to, generator)
 }
 
@@ -3224,6 +3390,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
 /// Documented defaults: `mean = 0.0`, `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.normal_")]
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
 }
 
@@ -3232,6 +3399,7 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
 /// Documented defaults: `mean = 1.0`, `std = 2.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.log_normal_")]
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::LOG_NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
 }
 
@@ -3240,6 +3408,7 @@ pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Gener
 /// Documented defaults: `lambd = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.exponential_")]
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::EXPONENTIAL_.get(self_.key_set())?)(self_, lambd, generator)
 }
 
@@ -3248,6 +3417,7 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
 /// Documented defaults: `median = 0.0`, `sigma = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.cauchy_")]
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::CAUCHY_.get(self_.key_set())?)(self_, median, sigma, generator)
 }
 
@@ -3256,6 +3426,7 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.geometric_")]
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::GEOMETRIC_.get(self_.key_set())?)(self_, p, generator)
 }
 
@@ -3264,6 +3435,7 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.bernoulli_")]
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::BERNOULLI_TENSOR_.get(self_.key_set() | p.key_set())?)(self_, p, generator)
 }
 
@@ -3272,6 +3444,7 @@ pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generato
 /// Documented defaults: `p = 0.5`, `generator = None`.
 #[doc(alias = "torch.Tensor.bernoulli_")]
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::BERNOULLI_FLOAT_.get(self_.key_set())?)(self_, p, generator)
 }
 
@@ -3289,6 +3462,7 @@ pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.bernoulli")]
 pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (random::BERNOULLI_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
 }
 
@@ -3306,6 +3480,7 @@ pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Res
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::RANDOM_FROM_.get(self_.key_set())?)(self_, from, to, generator)
 }
 
@@ -3314,6 +3489,7 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::RANDOM_TO_.get(self_.key_set())?)(self_, to, generator)
 }
 
@@ -3322,6 +3498,7 @@ pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Res
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    out::writable(self_)?;
     (random::RANDOM_.get(self_.key_set())?)(self_, generator)
 }
 
@@ -3522,6 +3699,7 @@ pub fn normal_tensor_float_out(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (random::NORMAL_TENSOR_FLOAT_OUT.get(mean.key_set() | out.key_set())?)(mean, std, generator, out)
 }
 
@@ -3543,6 +3721,7 @@ pub fn normal_float_tensor_out(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (random::NORMAL_FLOAT_TENSOR_OUT.get(std.key_set() | out.key_set())?)(mean, std, generator, out)
 }
 
@@ -3564,6 +3743,7 @@ pub fn normal_tensor_tensor_out(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (random::NORMAL_TENSOR_TENSOR_OUT.get(mean.key_set() | std.key_set() | out.key_set())?)(
         mean, std, generator, out,
     )
@@ -3594,6 +3774,7 @@ pub fn multinomial_out(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (random::MULTINOMIAL_OUT.get(self_.key_set() | out.key_set())?)(
         self_,
         num_samples,
@@ -3639,6 +3820,7 @@ pub fn sum_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::SUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
 }
 
@@ -3662,6 +3844,7 @@ pub fn nansum_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::NANSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
 }
 
@@ -3679,6 +3862,7 @@ pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.prod")]
 pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::PROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
 }
 
@@ -3702,6 +3886,7 @@ pub fn prod_dim_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::PROD_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
 }
 
@@ -3725,6 +3910,7 @@ pub fn mean_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::MEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
 }
 
@@ -3748,6 +3934,7 @@ pub fn nanmean_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::NANMEAN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, dtype, out)
 }
 
@@ -3771,6 +3958,7 @@ pub fn var_out(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::VAR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
 }
 
@@ -3846,6 +4034,7 @@ pub fn std_out(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::STD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, correction, keepdim, out)
 }
 
@@ -3911,6 +4100,7 @@ pub fn max(self_: &Tensor) -> Result<Tensor> {
 /// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.max")]
 pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::MAX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -3934,6 +4124,8 @@ pub fn max_dim_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (reduction::MAX_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
@@ -3949,6 +4141,7 @@ pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.max")]
 pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::MAX_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -3966,6 +4159,7 @@ pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amax")]
 pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::AMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -3983,6 +4177,7 @@ pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmax")]
 pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::ARGMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -3996,6 +4191,7 @@ pub fn min(self_: &Tensor) -> Result<Tensor> {
 /// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.min")]
 pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::MIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -4019,6 +4215,8 @@ pub fn min_dim_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (reduction::MIN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
@@ -4034,6 +4232,7 @@ pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.min")]
 pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::MIN_OTHER_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -4051,6 +4250,7 @@ pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amin")]
 pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::AMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -4068,6 +4268,7 @@ pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmin")]
 pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::ARGMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -4091,6 +4292,8 @@ pub fn aminmax_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (reduction::AMINMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
@@ -4106,6 +4309,7 @@ pub fn all(self_: &Tensor) -> Result<Tensor> {
 /// Whether all elements are true. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.all")]
 pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::ALL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -4123,6 +4327,7 @@ pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.all")]
 pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::ALL_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -4140,6 +4345,7 @@ pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.all")]
 pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::ALL_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -4153,6 +4359,7 @@ pub fn any(self_: &Tensor) -> Result<Tensor> {
 /// Whether any elements are true. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.any")]
 pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::ANY_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -4170,6 +4377,7 @@ pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.any")]
 pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::ANY_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -4187,6 +4395,7 @@ pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.any")]
 pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::ANY_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -4226,6 +4435,8 @@ pub fn median_dim_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (reduction::MEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
@@ -4258,6 +4469,8 @@ pub fn nanmedian_dim_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (reduction::NANMEDIAN_DIM_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
@@ -4277,6 +4490,8 @@ pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)>
 /// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.mode")]
 pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (reduction::MODE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, keepdim, out0, out1,
     )
@@ -4303,6 +4518,8 @@ pub fn kthvalue_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (reduction::KTHVALUE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, k, dim, keepdim, out0, out1,
     )
@@ -4334,6 +4551,7 @@ pub fn linalg_vector_norm_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::LINALG_VECTOR_NORM_OUT.get(self_.key_set() | out.key_set())?)(
         self_, ord, dim, keepdim, dtype, out,
     )
@@ -4366,6 +4584,7 @@ pub fn norm_out(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, p, dim, keepdim, dtype, out)
 }
 
@@ -4385,6 +4604,7 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 #[doc(alias = "torch.logsumexp")]
 #[doc(alias = "torch.special.logsumexp")]
 pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (reduction::LOGSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
 }
 
@@ -4421,6 +4641,7 @@ pub fn quantile_out(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::QUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
         self_,
         q,
@@ -4458,6 +4679,7 @@ pub fn quantile_scalar_out(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::QUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
         self_,
         q,
@@ -4495,6 +4717,7 @@ pub fn nanquantile_out(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::NANQUANTILE_OUT.get(self_.key_set() | q.key_set() | out.key_set())?)(
         self_,
         q,
@@ -4532,6 +4755,7 @@ pub fn nanquantile_scalar_out(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (reduction::NANQUANTILE_SCALAR_OUT.get(self_.key_set() | out.key_set())?)(
         self_,
         q,
@@ -4556,6 +4780,7 @@ pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> 
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.Tensor.cumsum_")]
 pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    out::writable(self_)?;
     (scan::CUMSUM_.get(self_.key_set())?)(self_, dim, dtype)
 }
 
@@ -4564,6 +4789,7 @@ pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumsum")]
 pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (scan::CUMSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
 }
 
@@ -4581,6 +4807,7 @@ pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.Tensor.cumprod_")]
 pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    out::writable(self_)?;
     (scan::CUMPROD_.get(self_.key_set())?)(self_, dim, dtype)
 }
 
@@ -4589,6 +4816,7 @@ pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumprod")]
 pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (scan::CUMPROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
 }
 
@@ -4602,6 +4830,8 @@ pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 /// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.cummax")]
 pub fn cummax_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (scan::CUMMAX_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
 }
 
@@ -4615,6 +4845,8 @@ pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 /// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.cummin")]
 pub fn cummin_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (scan::CUMMIN_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, dim, out0, out1)
 }
 
@@ -4628,6 +4860,7 @@ pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
 /// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.logcumsumexp")]
 pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (scan::LOGCUMSUMEXP_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, out)
 }
 
@@ -4672,6 +4905,7 @@ pub fn softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Ten
 
 /// softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
 pub fn softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (softmax::SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
 }
 
@@ -4698,6 +4932,7 @@ pub fn softmax_backward_data_out(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (softmax::SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
         grad_output,
         output,
@@ -4725,6 +4960,7 @@ pub fn softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 #[doc(alias = "torch.special.softmax")]
 #[doc(alias = "torch.nn.functional.softmax")]
 pub fn softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (softmax::SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
 }
 
@@ -4735,6 +4971,7 @@ pub fn log_softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result
 
 /// log_softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
 pub fn log_softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (softmax::LOG_SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
 }
 
@@ -4761,6 +4998,7 @@ pub fn log_softmax_backward_data_out(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (softmax::LOG_SOFTMAX_BACKWARD_DATA_OUT.get(grad_output.key_set() | output.key_set() | out.key_set())?)(
         grad_output,
         output,
@@ -4788,6 +5026,7 @@ pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 #[doc(alias = "torch.special.log_softmax")]
 #[doc(alias = "torch.nn.functional.log_softmax")]
 pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (softmax::LOG_SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
 }
 
@@ -4817,6 +5056,8 @@ pub fn sort_stable_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (sorting::SORT_STABLE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, stable, dim, descending, out0, out1,
     )
@@ -4842,6 +5083,8 @@ pub fn sort_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (sorting::SORT_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, dim, descending, out0, out1,
     )
@@ -4867,6 +5110,7 @@ pub fn argsort_stable_out(
     descending: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (sorting::ARGSORT_STABLE_OUT.get(self_.key_set() | out.key_set())?)(self_, stable, dim, descending, out)
 }
 
@@ -4889,6 +5133,7 @@ pub fn msort(self_: &Tensor) -> Result<Tensor> {
 /// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.msort")]
 pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (sorting::MSORT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -4914,6 +5159,8 @@ pub fn topk_out(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
     (sorting::TOPK_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
         self_, k, dim, largest, sorted, out0, out1,
     )
@@ -4954,6 +5201,7 @@ pub fn searchsorted_out(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (sorting::SEARCHSORTED_OUT
         .get(sorted_sequence.key_set() | self_.key_set() | opt_keys(sorter) | out.key_set())?)(
         sorted_sequence,
@@ -5001,6 +5249,7 @@ pub fn searchsorted_scalar_out(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (sorting::SEARCHSORTED_SCALAR_OUT.get(sorted_sequence.key_set() | opt_keys(sorter) | out.key_set())?)(
         sorted_sequence,
         self_,
@@ -5031,6 +5280,7 @@ pub fn bucketize_out(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (sorting::BUCKETIZE_OUT.get(self_.key_set() | boundaries.key_set() | out.key_set())?)(
         self_, boundaries, out_int32, right, out,
     )
@@ -5055,6 +5305,7 @@ pub fn bucketize_scalar_out(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (sorting::BUCKETIZE_SCALAR_OUT.get(boundaries.key_set() | out.key_set())?)(
         self_, boundaries, out_int32, right, out,
     )
@@ -5074,6 +5325,7 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 /// Documented defaults: `bins = 100`, `min = 0`, `max = 0`.
 #[doc(alias = "torch.histc")]
 pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (sorting::HISTC_OUT.get(self_.key_set() | out.key_set())?)(self_, bins, min, max, out)
 }
 
@@ -5097,6 +5349,7 @@ pub fn erf(self_: &Tensor) -> Result<Tensor> {
 /// Error function. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.erf_")]
 pub fn erf_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::ERF_.get(self_.key_set())?)(self_)
 }
 
@@ -5104,6 +5357,7 @@ pub fn erf_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.erf")]
 #[doc(alias = "torch.special.erf")]
 pub fn erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::ERF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5118,6 +5372,7 @@ pub fn erfc(self_: &Tensor) -> Result<Tensor> {
 /// Complementary error function, `1 - erf(x)`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.erfc_")]
 pub fn erfc_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::ERFC_.get(self_.key_set())?)(self_)
 }
 
@@ -5125,6 +5380,7 @@ pub fn erfc_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.erfc")]
 #[doc(alias = "torch.special.erfc")]
 pub fn erfc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::ERFC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5139,6 +5395,7 @@ pub fn erfinv(self_: &Tensor) -> Result<Tensor> {
 /// Inverse of the error function. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.erfinv_")]
 pub fn erfinv_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::ERFINV_.get(self_.key_set())?)(self_)
 }
 
@@ -5146,6 +5403,7 @@ pub fn erfinv_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.erfinv")]
 #[doc(alias = "torch.special.erfinv")]
 pub fn erfinv_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::ERFINV_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5160,6 +5418,7 @@ pub fn lgamma(self_: &Tensor) -> Result<Tensor> {
 /// Logarithm of the absolute value of the gamma function. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.lgamma_")]
 pub fn lgamma_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::LGAMMA_.get(self_.key_set())?)(self_)
 }
 
@@ -5167,6 +5426,7 @@ pub fn lgamma_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.lgamma")]
 #[doc(alias = "torch.special.gammaln")]
 pub fn lgamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::LGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5182,6 +5442,7 @@ pub fn digamma(self_: &Tensor) -> Result<Tensor> {
 /// Derivative of `lgamma`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.digamma_")]
 pub fn digamma_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::DIGAMMA_.get(self_.key_set())?)(self_)
 }
 
@@ -5190,6 +5451,7 @@ pub fn digamma_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.special.digamma")]
 #[doc(alias = "torch.special.psi")]
 pub fn digamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::DIGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5205,6 +5467,7 @@ pub fn polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.polygamma")]
 #[doc(alias = "torch.special.polygamma")]
 pub fn polygamma_out(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::POLYGAMMA_OUT.get(self_.key_set() | out.key_set())?)(n, self_, out)
 }
 
@@ -5219,6 +5482,7 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
 /// Multivariate log-gamma function with dimension `p`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.mvlgamma_")]
 pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::MVLGAMMA_.get(self_.key_set())?)(self_, p)
 }
 
@@ -5226,6 +5490,7 @@ pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
 #[doc(alias = "torch.mvlgamma")]
 #[doc(alias = "torch.special.multigammaln")]
 pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::MVLGAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, p, out)
 }
 
@@ -5240,6 +5505,7 @@ pub fn i0(self_: &Tensor) -> Result<Tensor> {
 /// Modified Bessel function of the first kind, order 0. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.i0_")]
 pub fn i0_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::I0_.get(self_.key_set())?)(self_)
 }
 
@@ -5247,6 +5513,7 @@ pub fn i0_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.i0")]
 #[doc(alias = "torch.special.i0")]
 pub fn i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::I0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5259,6 +5526,7 @@ pub fn special_i0e(self_: &Tensor) -> Result<Tensor> {
 /// Exponentially scaled modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.i0e")]
 pub fn special_i0e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_I0E_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5271,6 +5539,7 @@ pub fn special_i1(self_: &Tensor) -> Result<Tensor> {
 /// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.i1")]
 pub fn special_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_I1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5283,6 +5552,7 @@ pub fn special_i1e(self_: &Tensor) -> Result<Tensor> {
 /// Exponentially scaled modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.i1e")]
 pub fn special_i1e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_I1E_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5301,6 +5571,7 @@ pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 /// Documented defaults: `eps = None`.
 #[doc(alias = "torch.Tensor.logit_")]
 pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::LOGIT_.get(self_.key_set())?)(self_, eps)
 }
 
@@ -5310,6 +5581,7 @@ pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
 #[doc(alias = "torch.logit")]
 #[doc(alias = "torch.special.logit")]
 pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::LOGIT_OUT.get(self_.key_set() | out.key_set())?)(self_, eps, out)
 }
 
@@ -5322,6 +5594,7 @@ pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
 /// `-x log(x)`, 0 at 0 and minus infinity below. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.entr")]
 pub fn special_entr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_ENTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5334,6 +5607,7 @@ pub fn special_erfcx(self_: &Tensor) -> Result<Tensor> {
 /// Scaled complementary error function, `exp(x^2) erfc(x)`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.erfcx")]
 pub fn special_erfcx_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_ERFCX_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5346,6 +5620,7 @@ pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
 /// Distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.ndtr")]
 pub fn special_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_NDTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5358,6 +5633,7 @@ pub fn special_ndtri(self_: &Tensor) -> Result<Tensor> {
 /// Inverse of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.ndtri")]
 pub fn special_ndtri_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_NDTRI_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5370,6 +5646,7 @@ pub fn special_log_ndtr(self_: &Tensor) -> Result<Tensor> {
 /// Logarithm of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.log_ndtr")]
 pub fn special_log_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_LOG_NDTR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5382,6 +5659,7 @@ pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// `x log1p(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.xlog1py")]
 pub fn special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_XLOG1PY_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
         self_, other, out,
     )
@@ -5396,6 +5674,7 @@ pub fn special_zeta(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Hurwitz zeta function. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.zeta")]
 pub fn special_zeta_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_ZETA_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -5410,6 +5689,7 @@ pub fn igamma(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Regularised lower incomplete gamma function of shape `self`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.igamma_")]
 pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::IGAMMA_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -5417,6 +5697,7 @@ pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.igamma")]
 #[doc(alias = "torch.special.gammainc")]
 pub fn igamma_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::IGAMMA_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -5431,6 +5712,7 @@ pub fn igammac(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Regularised upper incomplete gamma function of shape `self`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.igammac_")]
 pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (special_ops::IGAMMAC_.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
@@ -5438,6 +5720,7 @@ pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
 #[doc(alias = "torch.igammac")]
 #[doc(alias = "torch.special.gammaincc")]
 pub fn igammac_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::IGAMMAC_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, out)
 }
 
@@ -5450,6 +5733,7 @@ pub fn special_bessel_j0(self_: &Tensor) -> Result<Tensor> {
 /// Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.bessel_j0")]
 pub fn special_bessel_j0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_BESSEL_J0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5462,6 +5746,7 @@ pub fn special_bessel_j1(self_: &Tensor) -> Result<Tensor> {
 /// Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.bessel_j1")]
 pub fn special_bessel_j1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_BESSEL_J1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5474,6 +5759,7 @@ pub fn special_bessel_y0(self_: &Tensor) -> Result<Tensor> {
 /// Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.bessel_y0")]
 pub fn special_bessel_y0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_BESSEL_Y0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5486,6 +5772,7 @@ pub fn special_bessel_y1(self_: &Tensor) -> Result<Tensor> {
 /// Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.bessel_y1")]
 pub fn special_bessel_y1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_BESSEL_Y1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5498,6 +5785,7 @@ pub fn special_modified_bessel_i0(self_: &Tensor) -> Result<Tensor> {
 /// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.modified_bessel_i0")]
 pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_MODIFIED_BESSEL_I0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5510,6 +5798,7 @@ pub fn special_modified_bessel_i1(self_: &Tensor) -> Result<Tensor> {
 /// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.modified_bessel_i1")]
 pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_MODIFIED_BESSEL_I1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5522,6 +5811,7 @@ pub fn special_modified_bessel_k0(self_: &Tensor) -> Result<Tensor> {
 /// Modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.modified_bessel_k0")]
 pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_MODIFIED_BESSEL_K0_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5534,6 +5824,7 @@ pub fn special_modified_bessel_k1(self_: &Tensor) -> Result<Tensor> {
 /// Modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.modified_bessel_k1")]
 pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_MODIFIED_BESSEL_K1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5546,6 +5837,7 @@ pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
 /// `exp(x)` times the modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.scaled_modified_bessel_k0")]
 pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT.get(x.key_set() | out.key_set())?)(x, out)
 }
 
@@ -5558,6 +5850,7 @@ pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
 /// `exp(x)` times the modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.scaled_modified_bessel_k1")]
 pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT.get(x.key_set() | out.key_set())?)(x, out)
 }
 
@@ -5570,6 +5863,7 @@ pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
 /// Spherical Bessel function of the first kind, order 0: `sin(x) / x`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.spherical_bessel_j0")]
 pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_SPHERICAL_BESSEL_J0_OUT.get(x.key_set() | out.key_set())?)(x, out)
 }
 
@@ -5582,6 +5876,7 @@ pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
 /// Airy function Ai. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.airy_ai")]
 pub fn special_airy_ai_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_AIRY_AI_OUT.get(x.key_set() | out.key_set())?)(x, out)
 }
 
@@ -5594,6 +5889,7 @@ pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> 
 /// Chebyshev polynomial of the first kind of degree `n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.chebyshev_polynomial_t")]
 pub fn special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
         x, n, out,
     )
@@ -5608,6 +5904,7 @@ pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> 
 /// Chebyshev polynomial of the second kind of degree `n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.chebyshev_polynomial_u")]
 pub fn special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
         x, n, out,
     )
@@ -5622,6 +5919,7 @@ pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> 
 /// Chebyshev polynomial of the third kind of degree `n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.chebyshev_polynomial_v")]
 pub fn special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
         x, n, out,
     )
@@ -5636,6 +5934,7 @@ pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> 
 /// Chebyshev polynomial of the fourth kind of degree `n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.chebyshev_polynomial_w")]
 pub fn special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
         x, n, out,
     )
@@ -5650,6 +5949,7 @@ pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<
 /// Chebyshev polynomial of the first kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
 pub fn special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT
         .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
 }
@@ -5663,6 +5963,7 @@ pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<
 /// Chebyshev polynomial of the second kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
 pub fn special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT
         .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
 }
@@ -5676,6 +5977,7 @@ pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<
 /// Chebyshev polynomial of the third kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
 pub fn special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT
         .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
 }
@@ -5689,6 +5991,7 @@ pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<
 /// Chebyshev polynomial of the fourth kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
 pub fn special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT
         .get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
 }
@@ -5702,6 +6005,7 @@ pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
 /// Physicist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.hermite_polynomial_h")]
 pub fn special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_HERMITE_POLYNOMIAL_H_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(x, n, out)
 }
 
@@ -5714,6 +6018,7 @@ pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
 /// Probabilist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.hermite_polynomial_he")]
 pub fn special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
         x, n, out,
     )
@@ -5728,6 +6033,7 @@ pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
 /// Laguerre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.laguerre_polynomial_l")]
 pub fn special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
         x, n, out,
     )
@@ -5742,6 +6048,7 @@ pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
 /// Legendre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.special.legendre_polynomial_p")]
 pub fn special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT.get(x.key_set() | n.key_set() | out.key_set())?)(
         x, n, out,
     )
@@ -5760,6 +6067,7 @@ pub fn abs(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.abs_")]
 #[doc(alias = "torch.Tensor.absolute_")]
 pub fn abs_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::ABS_.get(self_.key_set())?)(self_)
 }
 
@@ -5767,6 +6075,7 @@ pub fn abs_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.abs")]
 #[doc(alias = "torch.absolute")]
 pub fn abs_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ABS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5780,12 +6089,14 @@ pub fn sgn(self_: &Tensor) -> Result<Tensor> {
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.sgn_")]
 pub fn sgn_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::SGN_.get(self_.key_set())?)(self_)
 }
 
 /// Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sgn")]
 pub fn sgn_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SGN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5799,12 +6110,14 @@ pub fn sign(self_: &Tensor) -> Result<Tensor> {
 /// Sign: -1, 0 or 1; 0 for NaN. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.sign_")]
 pub fn sign_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::SIGN_.get(self_.key_set())?)(self_)
 }
 
 /// Sign: -1, 0 or 1; 0 for NaN. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sign")]
 pub fn sign_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SIGN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5818,6 +6131,7 @@ pub fn signbit(self_: &Tensor) -> Result<Tensor> {
 /// Whether the sign bit is set; so for -0.0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.signbit")]
 pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SIGNBIT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5834,6 +6148,7 @@ pub fn neg(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.neg_")]
 #[doc(alias = "torch.Tensor.negative_")]
 pub fn neg_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::NEG_.get(self_.key_set())?)(self_)
 }
 
@@ -5841,6 +6156,7 @@ pub fn neg_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.neg")]
 #[doc(alias = "torch.negative")]
 pub fn neg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::NEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5854,12 +6170,14 @@ pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
 /// `1 / x`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.reciprocal_")]
 pub fn reciprocal_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::RECIPROCAL_.get(self_.key_set())?)(self_)
 }
 
 /// `1 / x`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.reciprocal")]
 pub fn reciprocal_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::RECIPROCAL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5873,12 +6191,14 @@ pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
 /// Square root. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.sqrt_")]
 pub fn sqrt_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::SQRT_.get(self_.key_set())?)(self_)
 }
 
 /// Square root. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sqrt")]
 pub fn sqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SQRT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5892,12 +6212,14 @@ pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
 /// `1 / sqrt(x)`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.rsqrt_")]
 pub fn rsqrt_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::RSQRT_.get(self_.key_set())?)(self_)
 }
 
 /// `1 / sqrt(x)`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.rsqrt")]
 pub fn rsqrt_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::RSQRT_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5911,12 +6233,14 @@ pub fn square(self_: &Tensor) -> Result<Tensor> {
 /// `x * x`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.square_")]
 pub fn square_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::SQUARE_.get(self_.key_set())?)(self_)
 }
 
 /// `x * x`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.square")]
 pub fn square_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SQUARE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5930,12 +6254,14 @@ pub fn exp(self_: &Tensor) -> Result<Tensor> {
 /// Exponential. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.exp_")]
 pub fn exp_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::EXP_.get(self_.key_set())?)(self_)
 }
 
 /// Exponential. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.exp")]
 pub fn exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::EXP_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5950,6 +6276,7 @@ pub fn exp2(self_: &Tensor) -> Result<Tensor> {
 /// 2 to the power of every element. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.exp2_")]
 pub fn exp2_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::EXP2_.get(self_.key_set())?)(self_)
 }
 
@@ -5957,6 +6284,7 @@ pub fn exp2_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.exp2")]
 #[doc(alias = "torch.special.exp2")]
 pub fn exp2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::EXP2_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5971,6 +6299,7 @@ pub fn expm1(self_: &Tensor) -> Result<Tensor> {
 /// `exp(x) - 1`, accurate near 0. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.expm1_")]
 pub fn expm1_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::EXPM1_.get(self_.key_set())?)(self_)
 }
 
@@ -5978,6 +6307,7 @@ pub fn expm1_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.expm1")]
 #[doc(alias = "torch.special.expm1")]
 pub fn expm1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::EXPM1_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -5991,12 +6321,14 @@ pub fn log(self_: &Tensor) -> Result<Tensor> {
 /// Natural logarithm. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.log_")]
 pub fn log_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::LOG_.get(self_.key_set())?)(self_)
 }
 
 /// Natural logarithm. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.log")]
 pub fn log_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::LOG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6010,12 +6342,14 @@ pub fn log2(self_: &Tensor) -> Result<Tensor> {
 /// Logarithm to base 2. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.log2_")]
 pub fn log2_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::LOG2_.get(self_.key_set())?)(self_)
 }
 
 /// Logarithm to base 2. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.log2")]
 pub fn log2_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::LOG2_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6029,12 +6363,14 @@ pub fn log10(self_: &Tensor) -> Result<Tensor> {
 /// Logarithm to base 10. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.log10_")]
 pub fn log10_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::LOG10_.get(self_.key_set())?)(self_)
 }
 
 /// Logarithm to base 10. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.log10")]
 pub fn log10_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::LOG10_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6049,6 +6385,7 @@ pub fn log1p(self_: &Tensor) -> Result<Tensor> {
 /// `log(1 + x)`, accurate near 0. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.log1p_")]
 pub fn log1p_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::LOG1P_.get(self_.key_set())?)(self_)
 }
 
@@ -6056,6 +6393,7 @@ pub fn log1p_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.log1p")]
 #[doc(alias = "torch.special.log1p")]
 pub fn log1p_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::LOG1P_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6069,12 +6407,14 @@ pub fn sin(self_: &Tensor) -> Result<Tensor> {
 /// Sine. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.sin_")]
 pub fn sin_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::SIN_.get(self_.key_set())?)(self_)
 }
 
 /// Sine. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sin")]
 pub fn sin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6088,12 +6428,14 @@ pub fn cos(self_: &Tensor) -> Result<Tensor> {
 /// Cosine. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.cos_")]
 pub fn cos_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::COS_.get(self_.key_set())?)(self_)
 }
 
 /// Cosine. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.cos")]
 pub fn cos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::COS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6107,12 +6449,14 @@ pub fn tan(self_: &Tensor) -> Result<Tensor> {
 /// Tangent. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.tan_")]
 pub fn tan_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::TAN_.get(self_.key_set())?)(self_)
 }
 
 /// Tangent. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.tan")]
 pub fn tan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::TAN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6129,6 +6473,7 @@ pub fn asin(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.asin_")]
 #[doc(alias = "torch.Tensor.arcsin_")]
 pub fn asin_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::ASIN_.get(self_.key_set())?)(self_)
 }
 
@@ -6136,6 +6481,7 @@ pub fn asin_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.asin")]
 #[doc(alias = "torch.arcsin")]
 pub fn asin_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ASIN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6152,6 +6498,7 @@ pub fn acos(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.acos_")]
 #[doc(alias = "torch.Tensor.arccos_")]
 pub fn acos_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::ACOS_.get(self_.key_set())?)(self_)
 }
 
@@ -6159,6 +6506,7 @@ pub fn acos_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.acos")]
 #[doc(alias = "torch.arccos")]
 pub fn acos_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ACOS_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6175,6 +6523,7 @@ pub fn atan(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.atan_")]
 #[doc(alias = "torch.Tensor.arctan_")]
 pub fn atan_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::ATAN_.get(self_.key_set())?)(self_)
 }
 
@@ -6182,6 +6531,7 @@ pub fn atan_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.atan")]
 #[doc(alias = "torch.arctan")]
 pub fn atan_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ATAN_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6195,12 +6545,14 @@ pub fn sinh(self_: &Tensor) -> Result<Tensor> {
 /// Hyperbolic sine. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.sinh_")]
 pub fn sinh_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::SINH_.get(self_.key_set())?)(self_)
 }
 
 /// Hyperbolic sine. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.sinh")]
 pub fn sinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SINH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6214,12 +6566,14 @@ pub fn cosh(self_: &Tensor) -> Result<Tensor> {
 /// Hyperbolic cosine. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.cosh_")]
 pub fn cosh_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::COSH_.get(self_.key_set())?)(self_)
 }
 
 /// Hyperbolic cosine. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.cosh")]
 pub fn cosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::COSH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6233,12 +6587,14 @@ pub fn tanh(self_: &Tensor) -> Result<Tensor> {
 /// Hyperbolic tangent. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.tanh_")]
 pub fn tanh_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::TANH_.get(self_.key_set())?)(self_)
 }
 
 /// Hyperbolic tangent. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.tanh")]
 pub fn tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::TANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6255,6 +6611,7 @@ pub fn asinh(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.asinh_")]
 #[doc(alias = "torch.Tensor.arcsinh_")]
 pub fn asinh_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::ASINH_.get(self_.key_set())?)(self_)
 }
 
@@ -6262,6 +6619,7 @@ pub fn asinh_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.asinh")]
 #[doc(alias = "torch.arcsinh")]
 pub fn asinh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ASINH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6278,6 +6636,7 @@ pub fn acosh(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.acosh_")]
 #[doc(alias = "torch.Tensor.arccosh_")]
 pub fn acosh_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::ACOSH_.get(self_.key_set())?)(self_)
 }
 
@@ -6285,6 +6644,7 @@ pub fn acosh_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.acosh")]
 #[doc(alias = "torch.arccosh")]
 pub fn acosh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ACOSH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6301,6 +6661,7 @@ pub fn atanh(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.atanh_")]
 #[doc(alias = "torch.Tensor.arctanh_")]
 pub fn atanh_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::ATANH_.get(self_.key_set())?)(self_)
 }
 
@@ -6308,6 +6669,7 @@ pub fn atanh_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.atanh")]
 #[doc(alias = "torch.arctanh")]
 pub fn atanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ATANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6321,12 +6683,14 @@ pub fn floor(self_: &Tensor) -> Result<Tensor> {
 /// Rounds down. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.floor_")]
 pub fn floor_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::FLOOR_.get(self_.key_set())?)(self_)
 }
 
 /// Rounds down. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.floor")]
 pub fn floor_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::FLOOR_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6340,12 +6704,14 @@ pub fn ceil(self_: &Tensor) -> Result<Tensor> {
 /// Rounds up. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.ceil_")]
 pub fn ceil_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::CEIL_.get(self_.key_set())?)(self_)
 }
 
 /// Rounds up. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.ceil")]
 pub fn ceil_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::CEIL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6362,6 +6728,7 @@ pub fn trunc(self_: &Tensor) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.trunc_")]
 #[doc(alias = "torch.Tensor.fix_")]
 pub fn trunc_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::TRUNC_.get(self_.key_set())?)(self_)
 }
 
@@ -6369,6 +6736,7 @@ pub fn trunc_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.trunc")]
 #[doc(alias = "torch.fix")]
 pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::TRUNC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6387,6 +6755,7 @@ pub fn round(self_: &Tensor, decimals: i64) -> Result<Tensor> {
 /// Documented defaults: `decimals = 0`.
 #[doc(alias = "torch.Tensor.round_")]
 pub fn round_(self_: &Tensor, decimals: i64) -> Result<()> {
+    out::writable(self_)?;
     (unary::ROUND_.get(self_.key_set())?)(self_, decimals)
 }
 
@@ -6396,6 +6765,7 @@ pub fn round_(self_: &Tensor, decimals: i64) -> Result<()> {
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.special.round")]
 pub fn round_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ROUND_OUT.get(self_.key_set() | out.key_set())?)(self_, decimals, out)
 }
 
@@ -6409,12 +6779,14 @@ pub fn frac(self_: &Tensor) -> Result<Tensor> {
 /// The part behind the point: `x - trunc(x)`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.frac_")]
 pub fn frac_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::FRAC_.get(self_.key_set())?)(self_)
 }
 
 /// The part behind the point: `x - trunc(x)`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.frac")]
 pub fn frac_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::FRAC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6428,12 +6800,14 @@ pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
 /// Degrees to radians. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.deg2rad_")]
 pub fn deg2rad_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::DEG2RAD_.get(self_.key_set())?)(self_)
 }
 
 /// Degrees to radians. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.deg2rad")]
 pub fn deg2rad_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::DEG2RAD_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6447,12 +6821,14 @@ pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
 /// Radians to degrees. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.rad2deg_")]
 pub fn rad2deg_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::RAD2DEG_.get(self_.key_set())?)(self_)
 }
 
 /// Radians to degrees. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.rad2deg")]
 pub fn rad2deg_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::RAD2DEG_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6467,6 +6843,7 @@ pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
 /// `1 / (1 + exp(-x))`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.sigmoid_")]
 pub fn sigmoid_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::SIGMOID_.get(self_.key_set())?)(self_)
 }
 
@@ -6474,6 +6851,7 @@ pub fn sigmoid_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.sigmoid")]
 #[doc(alias = "torch.special.expit")]
 pub fn sigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SIGMOID_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6487,6 +6865,7 @@ pub fn relu(self_: &Tensor) -> Result<Tensor> {
 /// `max(x, 0)`. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.relu_")]
 pub fn relu_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::RELU_.get(self_.key_set())?)(self_)
 }
 
@@ -6509,6 +6888,7 @@ pub fn nan_to_num(
 /// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.
 #[doc(alias = "torch.Tensor.nan_to_num_")]
 pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
+    out::writable(self_)?;
     (unary::NAN_TO_NUM_.get(self_.key_set())?)(self_, nan, posinf, neginf)
 }
 
@@ -6523,6 +6903,7 @@ pub fn nan_to_num_out(
     neginf: Option<f64>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (unary::NAN_TO_NUM_OUT.get(self_.key_set() | out.key_set())?)(self_, nan, posinf, neginf, out)
 }
 
@@ -6536,6 +6917,7 @@ pub fn angle(self_: &Tensor) -> Result<Tensor> {
 /// Angle of a complex number; for real ones pi where negative, else 0. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.angle")]
 pub fn angle_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::ANGLE_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6549,12 +6931,14 @@ pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
 /// Complex conjugate, computed at once; real tensors give copies. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.conj_physical_")]
 pub fn conj_physical_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::CONJ_PHYSICAL_.get(self_.key_set())?)(self_)
 }
 
 /// Complex conjugate, computed at once; real tensors give copies. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.conj_physical")]
 pub fn conj_physical_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::CONJ_PHYSICAL_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -6567,6 +6951,7 @@ pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
 /// A complex tensor of its real and imaginary parts. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.complex")]
 pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::COMPLEX_OUT.get(real.key_set() | imag.key_set() | out.key_set())?)(real, imag, out)
 }
 
@@ -6579,6 +6964,7 @@ pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
 /// A complex tensor of its magnitude `abs` and its angle. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.polar")]
 pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::POLAR_OUT.get(abs.key_set() | angle.key_set() | out.key_set())?)(abs, angle, out)
 }
 
@@ -6614,6 +7000,7 @@ pub fn sinc(self_: &Tensor) -> Result<Tensor> {
 /// `sin(pi x) / (pi x)`, 1 at 0. In place: the first tensor takes the result.
 #[doc(alias = "torch.Tensor.sinc_")]
 pub fn sinc_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (unary::SINC_.get(self_.key_set())?)(self_)
 }
 
@@ -6621,6 +7008,7 @@ pub fn sinc_(self_: &Tensor) -> Result<()> {
 #[doc(alias = "torch.sinc")]
 #[doc(alias = "torch.special.sinc")]
 pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (unary::SINC_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 

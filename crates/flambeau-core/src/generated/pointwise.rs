@@ -651,7 +651,7 @@ static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: floor_divide_boxed,
     doc: "Quotient rounded down, as Python's `//`.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn floor_divide_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::floor_divide(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -683,7 +683,7 @@ static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
     composite: false,
     boxed: floor_divide_inplace_boxed,
     doc: "Quotient rounded down, as Python's `//`.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn floor_divide_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::floor_divide_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -719,7 +719,7 @@ static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: floor_divide_out_boxed,
     doc: "Quotient rounded down, as Python's `//`.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn floor_divide_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1074,7 +1074,8 @@ fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 }
 
 fn float_power_inplace_cpu(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    let r = f::float_power(self_, exponent)?;
+    let before = out::before_overwriting(self_)?;
+    let r = f::float_power(&before, exponent)?;
     out::copy_to_self("float_power_", self_, &r)
 }
 /// Type of [`FLOAT_POWER_`].
@@ -1104,6 +1105,7 @@ fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> 
 }
 
 fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("float_power", &[self_, exponent], &[&*out])?;
     let r = f::float_power(self_, exponent)?;
     out::copy_to_out("float_power", out, &r)
 }
@@ -3211,7 +3213,8 @@ fn ldexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn ldexp_inplace_cpu(self_: &Tensor, other: &Tensor) -> Result<()> {
-    let r = f::ldexp(self_, other)?;
+    let before = out::before_overwriting(self_)?;
+    let r = f::ldexp(&before, other)?;
     out::copy_to_self("ldexp_", self_, &r)
 }
 /// Type of [`LDEXP_`].
@@ -3240,6 +3243,7 @@ fn ldexp_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn ldexp_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("ldexp", &[self_, other], &[&*out])?;
     let r = f::ldexp(self_, other)?;
     out::copy_to_out("ldexp", out, &r)
 }
@@ -3305,7 +3309,7 @@ static HEAVISIDE_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: heaviside_boxed,
     doc: "0 where the input is below 0, 1 where above, `values` at 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn heaviside_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::heaviside(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3338,7 +3342,7 @@ static HEAVISIDE__INFO: OpInfo = OpInfo {
     composite: false,
     boxed: heaviside_inplace_boxed,
     doc: "0 where the input is below 0, 1 where above, `values` at 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn heaviside_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::heaviside_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -3375,7 +3379,7 @@ static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: heaviside_out_boxed,
     doc: "0 where the input is below 0, 1 where above, `values` at 0.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn heaviside_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;

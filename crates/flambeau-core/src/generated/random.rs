@@ -382,7 +382,7 @@ static BERNOULLI_P_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: bernoulli_p_boxed,
     doc: "Ones with probability `p`, zeros else, in the input's shape.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn bernoulli_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bernoulli_p(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?

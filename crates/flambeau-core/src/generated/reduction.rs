@@ -637,6 +637,7 @@ fn nanmean_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("nanmean", &[self_], &[&*out])?;
     let r = f::nanmean(self_, dim, keepdim, dtype)?;
     out::copy_to_out("nanmean", out, &r)
 }
@@ -1527,6 +1528,7 @@ fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn max_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("max", &[self_, other], &[&*out])?;
     let r = f::max_other(self_, other)?;
     out::copy_to_out("max_other", out, &r)
 }
@@ -1970,6 +1972,7 @@ fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn min_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("min", &[self_, other], &[&*out])?;
     let r = f::min_other(self_, other)?;
     out::copy_to_out("min_other", out, &r)
 }
@@ -3639,6 +3642,7 @@ fn norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("norm", &[self_], &[&*out])?;
     let r = f::norm(self_, p, dim, keepdim, dtype)?;
     out::copy_to_out("norm", out, &r)
 }
@@ -3875,6 +3879,7 @@ fn quantile_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("quantile", &[self_, q], &[&*out])?;
     let r = f::quantile(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out("quantile", out, &r)
 }
@@ -3994,6 +3999,7 @@ fn quantile_scalar_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("quantile", &[self_], &[&*out])?;
     let r = f::quantile_scalar(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out("quantile_scalar", out, &r)
 }
@@ -4113,6 +4119,7 @@ fn nanquantile_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("nanquantile", &[self_, q], &[&*out])?;
     let r = f::nanquantile(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out("nanquantile", out, &r)
 }
@@ -4232,6 +4239,7 @@ fn nanquantile_scalar_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("nanquantile", &[self_], &[&*out])?;
     let r = f::nanquantile_scalar(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out("nanquantile_scalar", out, &r)
 }

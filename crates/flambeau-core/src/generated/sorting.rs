@@ -195,6 +195,7 @@ fn sort_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("sort", &[self_], &[&*out0, &*out1])?;
     let r = f::sort(self_, dim, descending)?;
     out::copy_to_out("sort", out0, &r.0)?;
     out::copy_to_out("sort", out1, &r.1)
@@ -291,6 +292,7 @@ fn argsort_stable_out_cpu(
     descending: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::refuse_gradients("argsort", &[self_], &[&*out])?;
     let r = f::argsort_stable(self_, stable, dim, descending)?;
     out::copy_to_out("argsort_stable", out, &r)
 }
@@ -395,6 +397,7 @@ fn msort_adaptor(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn msort_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("msort", &[self_], &[&*out])?;
     let r = f::msort(self_)?;
     out::copy_to_out("msort", out, &r)
 }
@@ -1127,7 +1130,7 @@ static BINCOUNT_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: bincount_boxed,
     doc: "Counts (or sums of weights) of each non-negative integer.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn bincount_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bincount(tensor_arg(a, 0)?, arg::<Option<Tensor>>(a, 1)?.as_ref(), arg(a, 2)?)?.into_values())

@@ -572,7 +572,8 @@ fn mvlgamma_adaptor(self_: &Tensor, p: i64) -> Result<Tensor> {
 }
 
 fn mvlgamma_inplace_cpu(self_: &Tensor, p: i64) -> Result<()> {
-    let r = f::mvlgamma(self_, p)?;
+    let before = out::before_overwriting(self_)?;
+    let r = f::mvlgamma(&before, p)?;
     out::copy_to_self("mvlgamma_", self_, &r)
 }
 /// Type of [`MVLGAMMA_`].
@@ -602,6 +603,7 @@ fn mvlgamma_inplace_adaptor(self_: &Tensor, p: i64) -> Result<()> {
 }
 
 fn mvlgamma_out_cpu(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("mvlgamma", &[self_], &[&*out])?;
     let r = f::mvlgamma(self_, p)?;
     out::copy_to_out("mvlgamma", out, &r)
 }

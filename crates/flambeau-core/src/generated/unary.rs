@@ -41,6 +41,7 @@ fn abs_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 fn abs_inplace_kernel(self_: &Tensor) -> Result<()> {
     f::abs_check(self_)?;
+    f::abs_inplace_check(self_)?;
     iter::pointwise_inplace(&ABS_SPEC, &[self_], &[])
 }
 /// Type of [`ABS_`].

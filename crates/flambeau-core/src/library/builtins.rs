@@ -223,6 +223,9 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.device", |a, _| one(self_(a)?.device())),
     ("torch.Tensor.layout", |a, _| one(self_(a)?.layout())),
     ("torch.Tensor.requires_grad", |a, _| one(self_(a)?.requires_grad())),
+    ("torch.Tensor.is_inference", |a, _| one(self_(a)?.is_inference())),
+    ("torch.is_inference", |a, _| one(self_(a)?.is_inference())),
+    ("torch.Tensor._version", |a, _| one(i64::from(self_(a)?.try_version()?))),
     ("torch.Tensor.is_contiguous", |a, k| {
         let f = a.get(1).or_else(|| k.iter().find(|(n, _)| n == "memory_format").map(|(_, v)| v));
         one(match f {

@@ -179,6 +179,7 @@ fn weighted(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 }
 /// `trapezoid.x`
 pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    ensure!(y.dim() > 0, Index, "Dimension specified as 0 but tensor has no dimensions");
     let d = wrap_dim(dim, y.dim())?;
     if y.sizes().get(d).copied() == Some(0) {
         return spacing(y, 1.0, dim, false);
@@ -190,6 +191,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 }
 /// `cumulative_trapezoid.x`
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    ensure!(y.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     let w = weighted(y, x, dim)?;
     let d = wrap_dim(dim, y.dim())? as i64 - y.dim() as i64;
     ops::div(&ops::cumsum(&w, d, None)?, &crate::ergonomic::wrapped_number(2.0.into())?)

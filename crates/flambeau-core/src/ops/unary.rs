@@ -26,6 +26,11 @@ pub fn abs_check(self_: &Tensor) -> Result<()> {
     }
     Ok(())
 }
+/// `abs` of complex numbers is real, and cannot be written over them.
+pub fn abs_inplace_check(self_: &Tensor) -> Result<()> {
+    ensure!(!self_.dtype().is_complex(), Runtime, "In-place abs is not supported for complex tensors.");
+    Ok(())
+}
 /// `sign` is for real numbers.
 pub fn sign_real(self_: &Tensor) -> Result<()> {
     ensure!(

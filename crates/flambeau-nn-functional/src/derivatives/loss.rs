@@ -2,7 +2,7 @@
 
 use crate::derivatives::composed;
 use crate::ops;
-use flambeau_autograd::is_grad_enabled;
+use flambeau_autograd::runtime::is_recording;
 use flambeau_core::{Result, Tensor};
 
 /// The gradient of the gradient of negative log likelihood, which is linear.
@@ -28,7 +28,7 @@ pub fn cross_entropy_grad(
     lse: &Tensor,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    if is_grad_enabled() {
+    if is_recording() {
         let [g] = composed::gradients(grad, [Some(x)], &[true], |[x]| {
             composed::cross_entropy(x, target, weight, reduction, ignore_index, label_smoothing)
         })?;

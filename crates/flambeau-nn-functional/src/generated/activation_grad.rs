@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::activation as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::activation::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -94,6 +94,7 @@ fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Ten
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LeakyReluRawBackward { negative_slope, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -114,12 +115,13 @@ fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Re
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::leaky_relu_raw_(self_, negative_slope))?;
     if let Some((edges, s_self_)) = before {
         let body = LeakyReluRawBackward { negative_slope, self_: s_self_ };
@@ -170,6 +172,7 @@ fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: S
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = EluRawBackward { alpha, input_scale, scale, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -190,12 +193,13 @@ fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::elu_raw_(self_, alpha, scale, input_scale))?;
     if let Some((edges, s_self_)) = before {
         let body = EluRawBackward { alpha, input_scale, scale, self_: s_self_ };
@@ -246,6 +250,7 @@ fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = GeluErfBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -284,6 +289,7 @@ fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = GeluTanhBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -322,6 +328,7 @@ fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SiluRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -340,12 +347,13 @@ fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::silu_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SiluRawBackward { self_: s_self_ };
@@ -388,6 +396,7 @@ fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = MishRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -406,12 +415,13 @@ fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::mish_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = MishRawBackward { self_: s_self_ };
@@ -458,6 +468,7 @@ fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Re
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = HardtanhRawBackward { max_val, min_val, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -478,12 +489,13 @@ fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scala
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::hardtanh_raw_(self_, min_val, max_val))?;
     if let Some((edges, s_self_)) = before {
         let body = HardtanhRawBackward { max_val, min_val, self_: s_self_ };
@@ -533,6 +545,7 @@ fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = HardsigmoidRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -551,12 +564,13 @@ fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::hardsigmoid_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = HardsigmoidRawBackward { self_: s_self_ };
@@ -599,6 +613,7 @@ fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = HardswishRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -617,12 +632,13 @@ fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::hardswish_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = HardswishRawBackward { self_: s_self_ };
@@ -667,6 +683,7 @@ fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = HardshrinkBackward { lambd, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -709,6 +726,7 @@ fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SoftshrinkBackward { lambd, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -751,6 +769,7 @@ fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> R
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = ThresholdRawBackward { self_: Saved::input(self_), threshold };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -771,12 +790,13 @@ fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scal
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::threshold_raw_(self_, threshold, value))?;
     if let Some((edges, s_self_)) = before {
         let body = ThresholdRawBackward { self_: s_self_, threshold };
@@ -826,6 +846,7 @@ fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = LogsigmoidBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -876,6 +897,7 @@ fn leaky_relu_backward_autograd(
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body =
             LeakyReluBackwardBackward { negative_slope, self_: Saved::input_if(edges.wants(0), self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -945,6 +967,7 @@ fn elu_backward_autograd(
             scale,
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1003,6 +1026,7 @@ fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Te
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1057,6 +1081,7 @@ fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<T
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1111,6 +1136,7 @@ fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1165,6 +1191,7 @@ fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1218,6 +1245,7 @@ fn hardtanh_backward_autograd(
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body =
             HardtanhBackwardBackward { max_val, min_val, self_: Saved::input_if(edges.wants(0), self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1261,6 +1289,7 @@ fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = HardsigmoidBackwardBackward { self_: Saved::input_if(edges.wants(0), self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1315,6 +1344,7 @@ fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<T
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1360,6 +1390,7 @@ fn shrink_backward_autograd(grad_output: &Tensor, self_: &Tensor, lambd: Scalar)
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = ShrinkBackwardBackward { lambd, self_: Saved::input_if(edges.wants(0), self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1405,6 +1436,7 @@ fn threshold_backward_autograd(grad_output: &Tensor, self_: &Tensor, threshold: 
     if rec {
         let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = ThresholdBackwardBackward { self_: Saved::input_if(edges.wants(0), self_), threshold };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1459,6 +1491,7 @@ fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
@@ -1499,6 +1532,7 @@ fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = CeluRawBackward { alpha, self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1517,12 +1551,13 @@ fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::celu_raw_(self_, alpha))?;
     if let Some((edges, s_self_)) = before {
         let body = CeluRawBackward { alpha, self_: s_self_ };
@@ -1561,6 +1596,7 @@ fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = SeluRawBackward { self_: Saved::input(self_) };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -1579,12 +1615,13 @@ fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::check_inplace(self_)?;
         let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
+        rt::check_saved()?;
         Some((edges, s_self_))
     } else {
         None
     };
     let old =
-        if rt::dual_active() { Some(rt::below(|| flambeau_core::ops::clone(self_, None))?) } else { None };
+        if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::selu_raw_(self_))?;
     if let Some((edges, s_self_)) = before {
         let body = SeluRawBackward { self_: s_self_ };
@@ -1632,7 +1669,13 @@ fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
         rt::rebase(input, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[input]) {
-        return Err(no_forward("relu_"));
+        let t = rt::jvp(|| {
+            let input_t_ = rt::tangent_or_zeros(input)?;
+            let input_t = &input_t_;
+            let result = input;
+            ok(crate::ops::threshold_backward(&input_t, result, Scalar::Int(0))).map(Some)
+        })?;
+        rt::set_tangent_inplace(input, t)?;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::conv as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::conv::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -93,6 +93,7 @@ fn convolution_autograd(
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: size_vec(weight.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
@@ -193,10 +194,30 @@ fn convolution_input_grad_autograd(
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: size_vec(weight.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, weight]) {
-        return Err(no_forward("_convolution_input_grad"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, weight];
+            rt::transposed(duals, &[grad_output, weight], |mut a| {
+                let grad_output = a.one()?;
+                let weight = a.one()?;
+                let r = ops::convolution_input_grad(
+                    grad_output,
+                    weight,
+                    input_sizes,
+                    stride,
+                    padding,
+                    dilation,
+                    groups,
+                )?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -263,10 +284,30 @@ fn convolution_weight_grad_autograd(
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, input]) {
-        return Err(no_forward("_convolution_weight_grad"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, input];
+            rt::transposed(duals, &[grad_output, input], |mut a| {
+                let grad_output = a.one()?;
+                let input = a.one()?;
+                let r = ops::convolution_weight_grad(
+                    grad_output,
+                    input,
+                    weight_sizes,
+                    stride,
+                    padding,
+                    dilation,
+                    groups,
+                )?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }

@@ -99,7 +99,8 @@ fn dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> 
 }
 
 fn dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    let r = f::dropout_train(input, p, train)?;
+    let before = out::before_overwriting(input)?;
+    let r = f::dropout_train(&before, p, train)?;
     out::copy_to_self("dropout_train_", input, &r)
 }
 /// Type of [`DROPOUT_TRAIN_`].
@@ -297,7 +298,8 @@ fn alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Te
 }
 
 fn alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    let r = f::alpha_dropout_train(input, p, train)?;
+    let before = out::before_overwriting(input)?;
+    let r = f::alpha_dropout_train(&before, p, train)?;
     out::copy_to_self("alpha_dropout_train_", input, &r)
 }
 /// Type of [`ALPHA_DROPOUT_TRAIN_`].
@@ -405,7 +407,8 @@ fn feature_alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> R
 }
 
 fn feature_alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    let r = f::feature_alpha_dropout_train(input, p, train)?;
+    let before = out::before_overwriting(input)?;
+    let r = f::feature_alpha_dropout_train(&before, p, train)?;
     out::copy_to_self("feature_alpha_dropout_train_", input, &r)
 }
 /// Type of [`FEATURE_ALPHA_DROPOUT_TRAIN_`].
@@ -476,7 +479,8 @@ fn feature_dropout_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor
 }
 
 fn feature_dropout_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    let r = f::feature_dropout(input, p, train)?;
+    let before = out::before_overwriting(input)?;
+    let r = f::feature_dropout(&before, p, train)?;
     out::copy_to_self("feature_dropout_", input, &r)
 }
 /// Type of [`FEATURE_DROPOUT_`].

@@ -248,7 +248,7 @@ static EMBEDDING_RENORM__INFO: OpInfo = OpInfo {
     composite: false,
     boxed: embedding_renorm_inplace_boxed,
     doc: "Scales the rows that `indices` names down to at most `max_norm`, in place.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn embedding_renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::embedding_renorm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;

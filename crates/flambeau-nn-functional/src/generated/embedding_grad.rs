@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::embedding as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::embedding::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -73,6 +73,7 @@ fn embedding_lookup_autograd(
             sparse,
             weight_sizes: size_vec(weight.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[weight]) {
@@ -126,27 +127,64 @@ fn embedding_dense_backward_autograd(
             padding_idx,
             scale_grad_by_freq,
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        return Err(no_forward("embedding_dense_backward"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output];
+            rt::transposed(duals, &[grad_output], |mut a| {
+                let grad_output = a.one()?;
+                let r = ops::embedding_dense_backward(
+                    grad_output,
+                    indices,
+                    num_weights,
+                    padding_idx,
+                    scale_grad_by_freq,
+                )?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
 
+/// Node of `embedding_renorm_`.
+pub struct EmbeddingRenormBackward;
+impl Backward for EmbeddingRenormBackward {
+    const NAME: &'static str = "EmbeddingRenormBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative_for("embedding_renorm")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
 fn embedding_renorm_inplace_autograd(
     self_: &Tensor,
     indices: &Tensor,
     max_norm: f64,
     norm_type: f64,
 ) -> Result<()> {
-    let rec = rt::recording(&[self_, indices]);
-    if rec {
+    rt::not_differentiable("embedding_renorm_", "indices", indices)?;
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
         rt::check_inplace(self_)?;
-    }
+        let edges = Edges::of([Some(self_)]);
+        Some(edges)
+    } else {
+        None
+    };
     rt::below(|| ops::embedding_renorm_(self_, indices, max_norm, norm_type))?;
-    if rec {
-        rt::rebase_none(self_, "embedding_renorm_")?;
+    if let Some(edges) = before {
+        let body = EmbeddingRenormBackward;
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative_for("embedding_renorm")).map(Some))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::linear as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::linear::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -61,6 +61,7 @@ fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
             weight: Saved::input_if(edges.wants(0), weight),
             weight_sizes: size_vec(weight.sizes()),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active()

@@ -216,7 +216,7 @@ static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: fused_cross_entropy_backward_boxed,
     doc: "The gradient of cross-entropy.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn fused_cross_entropy_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_cross_entropy_backward(

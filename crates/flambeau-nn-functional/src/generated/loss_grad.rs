@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::loss as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::loss::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -20,6 +20,7 @@ pub fn fill() {
     o::FUSED_NLL_LOSS.register(Key::Autograd, fused_nll_loss_autograd);
     o::FUSED_NLL_LOSS_BACKWARD.register(Key::Autograd, fused_nll_loss_backward_autograd);
     o::FUSED_CROSS_ENTROPY.register(Key::Autograd, fused_cross_entropy_autograd);
+    o::FUSED_CROSS_ENTROPY_BACKWARD.register(Key::Autograd, fused_cross_entropy_backward_autograd);
 }
 
 /// Node of `_nll_loss`.
@@ -82,10 +83,21 @@ fn fused_nll_loss_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("_nll_loss"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::fused_nll_loss(self_, target, weight, reduction, ignore_index)?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1))
 }
@@ -148,10 +160,29 @@ fn fused_nll_loss_backward_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        return Err(no_forward("_nll_loss_backward"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output];
+            rt::transposed(duals, &[grad_output], |mut a| {
+                let grad_output = a.one()?;
+                let r = ops::fused_nll_loss_backward(
+                    grad_output,
+                    sizes,
+                    target,
+                    weight,
+                    reduction,
+                    ignore_index,
+                    total_weight,
+                )?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok(out)
 }
@@ -229,10 +260,102 @@ fn fused_cross_entropy_autograd(
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("_cross_entropy"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::fused_cross_entropy(
+                    self_,
+                    target,
+                    weight,
+                    reduction,
+                    ignore_index,
+                    label_smoothing,
+                )?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1, out2))
+}
+
+/// Node of `_cross_entropy_backward`.
+pub struct FusedCrossEntropyBackwardBackward;
+impl Backward for FusedCrossEntropyBackwardBackward {
+    const NAME: &'static str = "FusedCrossEntropyBackwardBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(missing_derivative("_cross_entropy_backward")?) } else { None };
+        let g1 = if cx.need(1) { Some(missing_derivative("_cross_entropy_backward")?) } else { None };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+}
+fn fused_cross_entropy_backward_autograd(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    label_smoothing: f64,
+    lse: &Tensor,
+    total_weight: &Tensor,
+) -> Result<Tensor> {
+    rt::not_differentiable("_cross_entropy_backward", "target", target)?;
+    if let Some(t) = weight {
+        rt::not_differentiable("_cross_entropy_backward", "weight", t)?;
+    }
+    rt::not_differentiable("_cross_entropy_backward", "lse", lse)?;
+    rt::not_differentiable("_cross_entropy_backward", "total_weight", total_weight)?;
+    let rec = rt::recording(&[grad_output, self_]);
+    let mut out = rt::below(|| {
+        ops::fused_cross_entropy_backward(
+            grad_output,
+            self_,
+            target,
+            weight,
+            reduction,
+            ignore_index,
+            label_smoothing,
+            lse,
+            total_weight,
+        )
+    })?;
+    if rec {
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
+        let body = FusedCrossEntropyBackwardBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[grad_output, self_];
+            rt::transposed(duals, &[grad_output, self_], |mut a| {
+                let grad_output = a.one()?;
+                let self_ = a.one()?;
+                let r = ops::fused_cross_entropy_backward(
+                    grad_output,
+                    self_,
+                    target,
+                    weight,
+                    reduction,
+                    ignore_index,
+                    label_smoothing,
+                    lse,
+                    total_weight,
+                )?;
+                Ok(vec![r])
+            })
+        })?;
+        for (o, t) in [&out].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok(out)
 }

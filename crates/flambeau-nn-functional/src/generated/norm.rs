@@ -126,7 +126,7 @@ static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: native_batch_norm_backward_boxed,
     doc: "Gradients of batch normalisation; empty tensors for those that the mask leaves out.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn native_batch_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_batch_norm_backward(
@@ -577,7 +577,7 @@ static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: native_layer_norm_backward_boxed,
     doc: "Gradients of layer normalisation; empty tensors for those that the mask leaves out.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn native_layer_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_layer_norm_backward(
@@ -750,7 +750,7 @@ static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: fused_rms_norm_backward_boxed,
     doc: "Gradients of RMS normalisation; empty tensors for those that the mask leaves out.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn fused_rms_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_rms_norm_backward(
@@ -948,7 +948,7 @@ static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: native_group_norm_backward_boxed,
     doc: "Gradients of group normalisation; empty tensors for those that the mask leaves out.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn native_group_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_group_norm_backward(

@@ -5,8 +5,8 @@
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::norm as o;
+use super::ok;
 use super::ops;
-use super::{no_forward, ok};
 use crate::derivatives::norm::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -18,9 +18,13 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 /// Fills the operators' autograd slots.
 pub fn fill() {
     o::NATIVE_BATCH_NORM.register(Key::Autograd, native_batch_norm_autograd);
+    o::NATIVE_BATCH_NORM_BACKWARD.register(Key::Autograd, native_batch_norm_backward_autograd);
     o::NATIVE_LAYER_NORM.register(Key::Autograd, native_layer_norm_autograd);
+    o::NATIVE_LAYER_NORM_BACKWARD.register(Key::Autograd, native_layer_norm_backward_autograd);
     o::FUSED_RMS_NORM.register(Key::Autograd, fused_rms_norm_autograd);
+    o::FUSED_RMS_NORM_BACKWARD.register(Key::Autograd, fused_rms_norm_backward_autograd);
     o::NATIVE_GROUP_NORM.register(Key::Autograd, native_group_norm_autograd);
+    o::NATIVE_GROUP_NORM_BACKWARD.register(Key::Autograd, native_group_norm_backward_autograd);
 }
 
 /// Node of `native_batch_norm`.
@@ -116,6 +120,7 @@ fn native_batch_norm_autograd(
             training,
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -127,9 +132,154 @@ fn native_batch_norm_autograd(
             v
         })
     {
-        return Err(no_forward("native_batch_norm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(input);
+                v.extend(weight);
+                v.extend(bias);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(input);
+                    v.extend(weight);
+                    v.extend(bias);
+                    v
+                },
+                |mut a| {
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let bias = bias.map(|_| a.one()).transpose()?;
+                    let r = ops::native_batch_norm(
+                        input,
+                        weight,
+                        bias,
+                        running_mean,
+                        running_var,
+                        training,
+                        momentum,
+                        eps,
+                    )?;
+                    Ok(vec![r.0])
+                },
+            )
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1, out2))
+}
+
+/// Node of `native_batch_norm_backward`.
+pub struct NativeBatchNormBackwardBackward;
+impl Backward for NativeBatchNormBackwardBackward {
+    const NAME: &'static str = "NativeBatchNormBackwardBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let g0 = if cx.need(0) { Some(missing_derivative("native_batch_norm_backward")?) } else { None };
+        let g1 = if cx.need(1) { Some(missing_derivative("native_batch_norm_backward")?) } else { None };
+        let g2 = if cx.need(2) { Some(missing_derivative("native_batch_norm_backward")?) } else { None };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+}
+fn native_batch_norm_backward_autograd(
+    grad_out: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>,
+    save_invstd: Option<&Tensor>,
+    train: bool,
+    eps: f64,
+    output_mask: &[bool],
+) -> Result<Vec<Tensor>> {
+    if let Some(t) = running_mean {
+        rt::not_differentiable("native_batch_norm_backward", "running_mean", t)?;
+    }
+    if let Some(t) = running_var {
+        rt::not_differentiable("native_batch_norm_backward", "running_var", t)?;
+    }
+    if let Some(t) = save_mean {
+        rt::not_differentiable("native_batch_norm_backward", "save_mean", t)?;
+    }
+    if let Some(t) = save_invstd {
+        rt::not_differentiable("native_batch_norm_backward", "save_invstd", t)?;
+    }
+    let rec = rt::recording(&[grad_out, input]) || rt::recording_opt(&[weight]);
+    let out = rt::below(|| {
+        ops::native_batch_norm_backward(
+            grad_out,
+            input,
+            weight,
+            running_mean,
+            running_var,
+            save_mean,
+            save_invstd,
+            train,
+            eps,
+            output_mask,
+        )
+    })?;
+    if rec {
+        let edges = Edges::of([Some(grad_out), Some(input), weight]);
+        let body = NativeBatchNormBackwardBackward;
+        rt::record_list(&out, edges, body);
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(grad_out);
+            v.push(input);
+            v.extend(weight);
+            v
+        })
+    {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(grad_out);
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(grad_out);
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let grad_out = a.one()?;
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::native_batch_norm_backward(
+                        grad_out,
+                        input,
+                        weight,
+                        running_mean,
+                        running_var,
+                        save_mean,
+                        save_invstd,
+                        train,
+                        eps,
+                        output_mask,
+                    )?;
+                    Ok(r)
+                },
+            )
+        })?;
+        for (o, t) in out.iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok(out)
 }
 
 /// Node of `native_layer_norm`.
@@ -193,6 +343,7 @@ fn native_layer_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -204,9 +355,132 @@ fn native_layer_norm_autograd(
             v
         })
     {
-        return Err(no_forward("native_layer_norm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(input);
+                v.extend(weight);
+                v.extend(bias);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(input);
+                    v.extend(weight);
+                    v.extend(bias);
+                    v
+                },
+                |mut a| {
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let bias = bias.map(|_| a.one()).transpose()?;
+                    let r = ops::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
+                    Ok(vec![r.0])
+                },
+            )
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1, out2))
+}
+
+/// Node of `native_layer_norm_backward`.
+pub struct NativeLayerNormBackwardBackward;
+impl Backward for NativeLayerNormBackwardBackward {
+    const NAME: &'static str = "NativeLayerNormBackwardBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let g0 = if cx.need(0) { Some(missing_derivative("native_layer_norm_backward")?) } else { None };
+        let g1 = if cx.need(1) { Some(missing_derivative("native_layer_norm_backward")?) } else { None };
+        let g2 = if cx.need(2) { Some(missing_derivative("native_layer_norm_backward")?) } else { None };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+}
+fn native_layer_norm_backward_autograd(
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    output_mask: &[bool],
+) -> Result<Vec<Tensor>> {
+    rt::not_differentiable("native_layer_norm_backward", "mean", mean)?;
+    rt::not_differentiable("native_layer_norm_backward", "rstd", rstd)?;
+    if let Some(t) = bias {
+        rt::not_differentiable("native_layer_norm_backward", "bias", t)?;
+    }
+    let rec = rt::recording(&[grad_out, input]) || rt::recording_opt(&[weight]);
+    let out = rt::below(|| {
+        ops::native_layer_norm_backward(
+            grad_out,
+            input,
+            normalized_shape,
+            mean,
+            rstd,
+            weight,
+            bias,
+            output_mask,
+        )
+    })?;
+    if rec {
+        let edges = Edges::of([Some(grad_out), Some(input), weight]);
+        let body = NativeLayerNormBackwardBackward;
+        rt::record_list(&out, edges, body);
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(grad_out);
+            v.push(input);
+            v.extend(weight);
+            v
+        })
+    {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(grad_out);
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(grad_out);
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let grad_out = a.one()?;
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::native_layer_norm_backward(
+                        grad_out,
+                        input,
+                        normalized_shape,
+                        mean,
+                        rstd,
+                        weight,
+                        bias,
+                        output_mask,
+                    )?;
+                    Ok(r)
+                },
+            )
+        })?;
+        for (o, t) in out.iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok(out)
 }
 
 /// Node of `_fused_rms_norm`.
@@ -259,6 +533,7 @@ fn fused_rms_norm_autograd(
             result1: Saved::input(&out1),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -269,9 +544,112 @@ fn fused_rms_norm_autograd(
             v
         })
     {
-        return Err(no_forward("_fused_rms_norm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::fused_rms_norm(input, normalized_shape, weight, eps)?;
+                    Ok(vec![r.0])
+                },
+            )
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1))
+}
+
+/// Node of `_fused_rms_norm_backward`.
+pub struct FusedRmsNormBackwardBackward;
+impl Backward for FusedRmsNormBackwardBackward {
+    const NAME: &'static str = "FusedRmsNormBackwardBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let g0 = if cx.need(0) { Some(missing_derivative("_fused_rms_norm_backward")?) } else { None };
+        let g1 = if cx.need(1) { Some(missing_derivative("_fused_rms_norm_backward")?) } else { None };
+        let g2 = if cx.need(2) { Some(missing_derivative("_fused_rms_norm_backward")?) } else { None };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+}
+fn fused_rms_norm_backward_autograd(
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    output_mask: &[bool],
+) -> Result<Vec<Tensor>> {
+    rt::not_differentiable("_fused_rms_norm_backward", "rstd", rstd)?;
+    let rec = rt::recording(&[grad_out, input]) || rt::recording_opt(&[weight]);
+    let out = rt::below(|| {
+        ops::fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)
+    })?;
+    if rec {
+        let edges = Edges::of([Some(grad_out), Some(input), weight]);
+        let body = FusedRmsNormBackwardBackward;
+        rt::record_list(&out, edges, body);
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(grad_out);
+            v.push(input);
+            v.extend(weight);
+            v
+        })
+    {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(grad_out);
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(grad_out);
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let grad_out = a.one()?;
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::fused_rms_norm_backward(
+                        grad_out,
+                        input,
+                        normalized_shape,
+                        rstd,
+                        weight,
+                        output_mask,
+                    )?;
+                    Ok(r)
+                },
+            )
+        })?;
+        for (o, t) in out.iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok(out)
 }
 
 /// Node of `native_group_norm`.
@@ -347,6 +725,7 @@ fn native_group_norm_autograd(
             result2: Saved::input(&out2),
             weight: SavedOpt::input(weight),
         };
+        rt::check_saved()?;
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
@@ -358,7 +737,122 @@ fn native_group_norm_autograd(
             v
         })
     {
-        return Err(no_forward("native_group_norm"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(input);
+                v.extend(weight);
+                v.extend(bias);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(input);
+                    v.extend(weight);
+                    v.extend(bias);
+                    v
+                },
+                |mut a| {
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let bias = bias.map(|_| a.one()).transpose()?;
+                    let r = ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps)?;
+                    Ok(vec![r.0])
+                },
+            )
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1, out2))
+}
+
+/// Node of `native_group_norm_backward`.
+pub struct NativeGroupNormBackwardBackward;
+impl Backward for NativeGroupNormBackwardBackward {
+    const NAME: &'static str = "NativeGroupNormBackwardBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let g0 = if cx.need(0) { Some(missing_derivative("native_group_norm_backward")?) } else { None };
+        let g1 = if cx.need(1) { Some(missing_derivative("native_group_norm_backward")?) } else { None };
+        let g2 = if cx.need(2) { Some(missing_derivative("native_group_norm_backward")?) } else { None };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+}
+fn native_group_norm_backward_autograd(
+    grad_out: &Tensor,
+    input: &Tensor,
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    output_mask: &[bool],
+) -> Result<Vec<Tensor>> {
+    rt::not_differentiable("native_group_norm_backward", "mean", mean)?;
+    rt::not_differentiable("native_group_norm_backward", "rstd", rstd)?;
+    let rec = rt::recording(&[grad_out, input]) || rt::recording_opt(&[weight]);
+    let out = rt::below(|| {
+        ops::native_group_norm_backward(grad_out, input, mean, rstd, weight, n, c, hxw, group, output_mask)
+    })?;
+    if rec {
+        let edges = Edges::of([Some(grad_out), Some(input), weight]);
+        let body = NativeGroupNormBackwardBackward;
+        rt::record_list(&out, edges, body);
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(grad_out);
+            v.push(input);
+            v.extend(weight);
+            v
+        })
+    {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(grad_out);
+                v.push(input);
+                v.extend(weight);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(grad_out);
+                    v.push(input);
+                    v.extend(weight);
+                    v
+                },
+                |mut a| {
+                    let grad_out = a.one()?;
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let r = ops::native_group_norm_backward(
+                        grad_out,
+                        input,
+                        mean,
+                        rstd,
+                        weight,
+                        n,
+                        c,
+                        hxw,
+                        group,
+                        output_mask,
+                    )?;
+                    Ok(r)
+                },
+            )
+        })?;
+        for (o, t) in out.iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok(out)
 }

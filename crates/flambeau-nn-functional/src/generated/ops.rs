@@ -20,6 +20,7 @@ pub fn leaky_relu_raw(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> 
 /// Documented defaults: `negative_slope = 0.01`.
 #[doc(alias = "torch.nn.functional.leaky_relu_")]
 pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (activation::LEAKY_RELU_RAW_.get(self_.key_set())?)(self_, negative_slope)
 }
 
@@ -27,6 +28,7 @@ pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
 ///
 /// Documented defaults: `negative_slope = 0.01`.
 pub fn leaky_relu_raw_out(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::LEAKY_RELU_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, negative_slope, out)
 }
 
@@ -42,6 +44,7 @@ pub fn elu_raw(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar
 /// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 #[doc(alias = "torch.nn.functional.elu_")]
 pub fn elu_raw_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (activation::ELU_RAW_.get(self_.key_set())?)(self_, alpha, scale, input_scale)
 }
 
@@ -55,6 +58,7 @@ pub fn elu_raw_out(
     input_scale: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::writable(out)?;
     (activation::ELU_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, alpha, scale, input_scale, out)
 }
 
@@ -65,6 +69,7 @@ pub fn gelu_erf(self_: &Tensor) -> Result<Tensor> {
 
 /// The input times the normal distribution function. Into `out`, which is resized where its shape differs.
 pub fn gelu_erf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::GELU_ERF_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -75,6 +80,7 @@ pub fn gelu_tanh(self_: &Tensor) -> Result<Tensor> {
 
 /// Approximation of gelu by a tanh. Into `out`, which is resized where its shape differs.
 pub fn gelu_tanh_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::GELU_TANH_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -85,11 +91,13 @@ pub fn silu_raw(self_: &Tensor) -> Result<Tensor> {
 
 /// The input times its sigmoid. In place: the first tensor takes the result.
 pub fn silu_raw_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (activation::SILU_RAW_.get(self_.key_set())?)(self_)
 }
 
 /// The input times its sigmoid. Into `out`, which is resized where its shape differs.
 pub fn silu_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::SILU_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -100,11 +108,13 @@ pub fn mish_raw(self_: &Tensor) -> Result<Tensor> {
 
 /// The input times the tanh of its softplus. In place: the first tensor takes the result.
 pub fn mish_raw_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (activation::MISH_RAW_.get(self_.key_set())?)(self_)
 }
 
 /// The input times the tanh of its softplus. Into `out`, which is resized where its shape differs.
 pub fn mish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::MISH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -120,6 +130,7 @@ pub fn hardtanh_raw(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<
 /// Documented defaults: `min_val = -1`, `max_val = 1`.
 #[doc(alias = "torch.nn.functional.hardtanh_")]
 pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (activation::HARDTANH_RAW_.get(self_.key_set())?)(self_, min_val, max_val)
 }
 
@@ -127,6 +138,7 @@ pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result
 ///
 /// Documented defaults: `min_val = -1`, `max_val = 1`.
 pub fn hardtanh_raw_out(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::HARDTANH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, min_val, max_val, out)
 }
 
@@ -137,11 +149,13 @@ pub fn hardsigmoid_raw(self_: &Tensor) -> Result<Tensor> {
 
 /// (x + 3) / 6 within 0 and 1. In place: the first tensor takes the result.
 pub fn hardsigmoid_raw_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (activation::HARDSIGMOID_RAW_.get(self_.key_set())?)(self_)
 }
 
 /// (x + 3) / 6 within 0 and 1. Into `out`, which is resized where its shape differs.
 pub fn hardsigmoid_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::HARDSIGMOID_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -152,11 +166,13 @@ pub fn hardswish_raw(self_: &Tensor) -> Result<Tensor> {
 
 /// The input times its hardsigmoid. In place: the first tensor takes the result.
 pub fn hardswish_raw_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (activation::HARDSWISH_RAW_.get(self_.key_set())?)(self_)
 }
 
 /// The input times its hardsigmoid. Into `out`, which is resized where its shape differs.
 pub fn hardswish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::HARDSWISH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -176,6 +192,7 @@ pub fn hardshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 #[doc(alias = "torch.hardshrink")]
 #[doc(alias = "torch.nn.functional.hardshrink")]
 pub fn hardshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::HARDSHRINK_OUT.get(self_.key_set() | out.key_set())?)(self_, lambd, out)
 }
 
@@ -192,6 +209,7 @@ pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 /// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.nn.functional.softshrink")]
 pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::SOFTSHRINK_OUT.get(self_.key_set() | out.key_set())?)(self_, lambd, out)
 }
 
@@ -204,12 +222,14 @@ pub fn threshold_raw(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result
 /// The input where it is above `threshold`, `value` elsewhere. In place: the first tensor takes the result.
 #[doc(alias = "torch.nn.functional.threshold_")]
 pub fn threshold_raw_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (activation::THRESHOLD_RAW_.get(self_.key_set())?)(self_, threshold, value)
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.threshold")]
 pub fn threshold_raw_out(self_: &Tensor, threshold: Scalar, value: Scalar, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::THRESHOLD_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, threshold, value, out)
 }
 
@@ -222,6 +242,7 @@ pub fn logsigmoid(self_: &Tensor) -> Result<Tensor> {
 /// Logarithm of the sigmoid. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.nn.functional.logsigmoid")]
 pub fn logsigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
     (activation::LOGSIGMOID_OUT.get(self_.key_set() | out.key_set())?)(self_, out)
 }
 
@@ -424,6 +445,7 @@ pub fn celu_raw(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Documented defaults: `alpha = 1.0`.
 #[doc(alias = "torch.nn.functional.celu_")]
 pub fn celu_raw_(self_: &Tensor, alpha: Scalar) -> Result<()> {
+    out::writable(self_)?;
     (activation::CELU_RAW_.get(self_.key_set())?)(self_, alpha)
 }
 
@@ -436,6 +458,7 @@ pub fn selu_raw(self_: &Tensor) -> Result<Tensor> {
 /// Self-normalising exponential linear unit. In place: the first tensor takes the result.
 #[doc(alias = "torch.nn.functional.selu_")]
 pub fn selu_raw_(self_: &Tensor) -> Result<()> {
+    out::writable(self_)?;
     (activation::SELU_RAW_.get(self_.key_set())?)(self_)
 }
 
@@ -450,6 +473,7 @@ pub fn relu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// `max(0, x)` in place.
 #[doc(alias = "torch.nn.functional.relu_")]
 pub fn relu_(input: &Tensor) -> Result<()> {
+    out::writable(input)?;
     (activation::RELU_.get(input.key_set())?)(input)
 }
 
@@ -915,6 +939,7 @@ pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 
 /// `dropout` with all arguments required. In place: the first tensor takes the result.
 pub fn dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
+    out::writable(input)?;
     (dropout::DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
 }
 
@@ -958,6 +983,7 @@ pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor
 
 /// `alpha_dropout` with all arguments required. In place: the first tensor takes the result.
 pub fn alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
+    out::writable(input)?;
     (dropout::ALPHA_DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
 }
 
@@ -977,6 +1003,7 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Resul
 
 /// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
 pub fn feature_alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
+    out::writable(input)?;
     (dropout::FEATURE_ALPHA_DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
 }
 
@@ -988,6 +1015,7 @@ pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
 pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
+    out::writable(input)?;
     (dropout::FEATURE_DROPOUT_.get(input.key_set())?)(input, p, train)
 }
 
@@ -1474,6 +1502,7 @@ pub fn embedding(
 /// Scales the rows that `indices` names down to at most `max_norm`, in place.
 #[doc(alias = "torch.embedding_renorm_")]
 pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) -> Result<()> {
+    out::writable(self_)?;
     (embedding::EMBEDDING_RENORM_.get(self_.key_set() | indices.key_set())?)(
         self_, indices, max_norm, norm_type,
     )

@@ -4,9 +4,9 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
+use super::ok;
 use super::ops;
 use super::padding as o;
-use super::{no_forward, ok};
 use crate::derivatives::padding::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;

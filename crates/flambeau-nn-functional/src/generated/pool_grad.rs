@@ -4,9 +4,9 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
+use super::ok;
 use super::ops;
 use super::pool as o;
-use super::{no_forward, ok};
 use crate::derivatives::pool::*;
 use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
@@ -69,7 +69,17 @@ fn max_pool_autograd(
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("_max_pool"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode)?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1))
 }
@@ -107,7 +117,17 @@ fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Te
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        return Err(no_forward("_adaptive_max_pool"));
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &[self_];
+            rt::transposed(duals, &[self_], |mut a| {
+                let self_ = a.one()?;
+                let r = ops::adaptive_max_pool(self_, output_size)?;
+                Ok(vec![r.0])
+            })
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
     }
     Ok((out0, out1))
 }
@@ -137,6 +157,7 @@ fn plane_scatter_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spati
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PlaneScatterBackward { indices: Saved::input(indices), spatial };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -175,6 +196,7 @@ fn plane_unpool_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatia
     if rec {
         let edges = Edges::of([Some(self_)]);
         let body = PlaneUnpoolBackward { indices: Saved::input(indices), spatial };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
@@ -219,6 +241,7 @@ fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resu
             self_sizes: size_vec(self_.sizes()),
             spatial,
         };
+        rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {

@@ -266,8 +266,13 @@ pub fn plane_scatter_cpu(
     )?
     .map_err(Error::runtime)
 }
+/// The gradients of these have no complex kernels, nor have PyTorch's operators.
+fn real(x: &Tensor, name: &str) -> Result<()> {
+    if x.dtype().is_complex() { Err(Error::not_implemented_for(name, x.dtype())) } else { Ok(()) }
+}
 /// `_plane_unpool`
 pub fn plane_unpool_meta(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<OutMeta> {
+    real(self_, &format!("max_unpool{spatial}d"))?;
     plane_scatter_meta(self_, indices, sizes, spatial)
 }
 /// `_plane_unpool`
@@ -303,6 +308,7 @@ pub fn plane_unpool_cpu(
 /// `_plane_gather`
 pub fn plane_gather_meta(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<OutMeta> {
     let first = (self_.dim() as i64 - spatial).max(0) as usize;
+    real(self_, "max_pool_double_backward")?;
     expect_dtype(indices, DType::I64)?;
     ensure!(
         spatial >= 1 && indices.dim() == self_.dim() && self_.sizes()[..first] == indices.sizes()[..first],

@@ -2,7 +2,7 @@
 
 use crate::ops::util::{cast, number};
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -153,6 +153,10 @@ pub fn grid_sample(
         Runtime,
         "grid_sampler(): bicubic interpolation only supports 4D input"
     );
+    if input.dtype().is_complex() {
+        let kernel = if n == 2 { "grid_sampler_2d_cpu_kernel_impl" } else { "grid_sampler_3d_cpu" };
+        return Err(Error::not_implemented_for(kernel, input.dtype()));
+    }
     // slowest dimension first: the grid's last column belongs to it
     let raw: Vec<Tensor> = (0..n)
         .map(|d| position(&core::select(grid, -1, (n - 1 - d) as i64)?, x[d + 2], aligned))

@@ -1,0 +1,64 @@
+//! Every row of core's operator table has a checked gradient, or is listed as not differentiable.
+
+mod rows;
+
+use rows::Exceptions;
+use std::path::Path;
+
+#[test]
+fn every_row_has_its_gradient() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../flambeau-core/ops");
+    let exceptions = Exceptions {
+        constant: &[
+            "detach",
+            "view.dtype",
+            "empty_like",
+            "zeros_like",
+            "ones_like",
+            "full_like",
+            "rand_like",
+            "randn_like",
+            "randint_like",
+            "randint_like.low_dtype",
+            "new_empty",
+            "new_empty_strided",
+            "new_zeros",
+            "new_ones",
+            "new_full",
+            "histc",
+            "special_scaled_modified_bessel_k0",
+            "special_scaled_modified_bessel_k1",
+            "special_spherical_bessel_j0",
+            "special_airy_ai",
+            "special_chebyshev_polynomial_t",
+            "special_chebyshev_polynomial_u",
+            "special_chebyshev_polynomial_v",
+            "special_chebyshev_polynomial_w",
+            "special_shifted_chebyshev_polynomial_t",
+            "special_shifted_chebyshev_polynomial_u",
+            "special_shifted_chebyshev_polynomial_v",
+            "special_shifted_chebyshev_polynomial_w",
+            "special_hermite_polynomial_h",
+            "special_hermite_polynomial_he",
+            "special_laguerre_polynomial_l",
+            "special_legendre_polynomial_p",
+        ],
+        refused: &[
+            "floor_divide",
+            "floor_divide_",
+            "heaviside",
+            "heaviside_",
+            "scatter.reduce",
+            "scatter_.reduce",
+            "scatter.value_reduce",
+            "scatter_.value_reduce",
+            "bernoulli.p",
+            "binomial",
+            "bincount",
+        ],
+        zero: &["normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"],
+        memory: &["as_strided", "view", "view_as_complex"],
+        ..Exceptions::default()
+    };
+    rows::walk("flambeau-core", &dir, &exceptions);
+}

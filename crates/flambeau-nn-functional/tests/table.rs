@@ -1,0 +1,28 @@
+//! Every row of this crate's table has a checked gradient, or is listed as not differentiable.
+
+#[path = "../../flambeau-autograd/tests/rows/mod.rs"]
+mod rows;
+
+use flambeau_nn_functional as _;
+use rows::Exceptions;
+use std::path::Path;
+
+#[test]
+fn every_row_has_its_gradient() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("ops");
+    let exceptions = Exceptions {
+        constant: &["_dropout_mask"],
+        refused: &[
+            "embedding_renorm_",
+            "_cross_entropy_backward",
+            "native_batch_norm_backward",
+            "native_layer_norm_backward",
+            "_fused_rms_norm_backward",
+            "native_group_norm_backward",
+        ],
+        // the mask is drawn in the order of memory, as in PyTorch
+        memory: &["dropout", "dropout_", "dropout.training"],
+        ..Exceptions::default()
+    };
+    rows::walk("flambeau-nn-functional", &dir, &exceptions);
+}
