@@ -57,8 +57,8 @@ fn main() {
     rows.row("chain10_64", 1000, || {
         let mut y = black_box(&c).clone();
         for _ in 0..5 {
-            y = y * &d;
-            y = y + &d;
+            y = &y * &d;
+            y = &y + &d;
         }
         black_box(y);
     });
