@@ -7,7 +7,7 @@ use crate::state;
 use flambeau_core::geometry;
 use flambeau_core::graph::{Node, NodeHeader, OutputMeta};
 use flambeau_core::{Result, Tensor};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,8 +19,9 @@ pub(crate) struct AccumulateGrad {
 }
 
 impl AccumulateGrad {
+    #[inline(always)]
     pub(crate) fn new(leaf: Tensor) -> Self {
-        let outputs = smallvec![OutputMeta::of(&leaf)];
+        let outputs = SmallVec::from_buf([OutputMeta::of(&leaf)]);
         AccumulateGrad { header: NodeHeader::new(SmallVec::new(), outputs), leaf, busy: Mutex::new(()) }
     }
     fn exclusive(&self) -> MutexGuard<'_, ()> {
@@ -46,6 +47,9 @@ impl Node for AccumulateGrad {
             let _one = self.exclusive();
             accumulate(&self.leaf, grad)?;
         }
+        if !state::is_hooked(&self.leaf) {
+            return Ok(SmallVec::new());
+        }
         let post = state::get_or_init(&self.leaf).lock().post_accumulate.live();
         for f in post {
             f(&self.leaf);
@@ -59,6 +63,9 @@ impl Node for AccumulateGrad {
 
 /// The hooks that were put on the leaf itself.
 pub(crate) fn run_leaf_hooks(leaf: &Tensor, grad: &mut Tensor) -> Result<()> {
+    if !state::is_hooked(leaf) {
+        return Ok(());
+    }
     let hooks = {
         let Some(s) = state::get(leaf) else { return Ok(()) };
         let mut inner = s.lock();

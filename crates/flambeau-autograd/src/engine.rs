@@ -8,7 +8,8 @@ use crate::grad_mode;
 use crate::hooks;
 use crate::state;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, OutputMeta};
+use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::iter;
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -23,9 +24,13 @@ struct Pending {
     grads: SmallVec<[Option<Tensor>; 1]>,
 }
 impl Pending {
-    fn new(node: &Arc<dyn Node>) -> Pending {
-        let h = node.header();
-        Pending { seq: h.seq, node: node.clone(), grads: SmallVec::from_elem(None, h.outputs.len()) }
+    #[inline]
+    fn new(node: &Arc<dyn Node>, h: &NodeHeader) -> Pending {
+        let grads = match h.outputs.len() {
+            1 => SmallVec::from_buf([None]),
+            n => SmallVec::from_elem(None, n),
+        };
+        Pending { seq: h.seq, node: node.clone(), grads }
     }
 }
 
@@ -41,8 +46,10 @@ struct Queue {
     tree: BTreeMap<u64, Pending>,
 }
 impl Queue {
-    fn slot(&mut self, node: &Arc<dyn Node>) -> &mut Pending {
-        let seq = node.header().seq;
+    /// `h` is the node's header.
+    #[inline]
+    fn slot(&mut self, node: &Arc<dyn Node>, h: &NodeHeader) -> &mut Pending {
+        let seq = h.seq;
         if self.tree.is_empty() {
             let mut i = self.small.len();
             while i > 0 && self.small[i - 1].seq > seq {
@@ -52,12 +59,12 @@ impl Queue {
                 return &mut self.small[i - 1];
             }
             if self.small.len() < SMALL {
-                self.small.insert(i, Pending::new(node));
+                self.small.insert(i, Pending::new(node, h));
                 return &mut self.small[i];
             }
             self.tree.extend(self.small.drain(..).map(|p| (p.seq, p)));
         }
-        self.tree.entry(seq).or_insert_with(|| Pending::new(node))
+        self.tree.entry(seq).or_insert_with(|| Pending::new(node, h))
     }
     fn pop(&mut self) -> Option<Pending> {
         if self.tree.is_empty() { self.small.pop() } else { self.tree.pop_last().map(|(_, p)| p) }
@@ -69,6 +76,14 @@ thread_local! {
     static SPARE: Cell<Vec<Pending>> = const { Cell::new(Vec::new()) };
     // which of the first 64 inputs of the node at work want a gradient in this run
     static WANTED: Cell<u64> = const { Cell::new(!0) };
+    // whether the run at work frees what the nodes saved
+    static FREES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether what the node at work saved is freed after it.
+#[inline]
+pub(crate) fn frees_graph() -> bool {
+    FREES.get()
 }
 
 /// Whether this run wants the gradient of input `i` of the node at work.
@@ -77,15 +92,18 @@ pub(crate) fn wanted(i: usize) -> bool {
     i >= 64 || WANTED.get() >> i & 1 == 1
 }
 
-struct WantedGuard(u64);
-impl WantedGuard {
-    fn set(mask: u64) -> Self {
-        WantedGuard(WANTED.replace(mask))
+struct WorkGuard(u64, bool);
+impl WorkGuard {
+    #[inline]
+    fn new(wanted: u64, frees: bool) -> Self {
+        WorkGuard(WANTED.replace(wanted), FREES.replace(frees))
     }
 }
-impl Drop for WantedGuard {
+impl Drop for WorkGuard {
+    #[inline]
     fn drop(&mut self) {
         WANTED.set(self.0);
+        FREES.set(self.1);
     }
 }
 
@@ -158,12 +176,11 @@ fn is_accumulate(n: &dyn Node) -> bool {
     (n as &dyn Any).is::<AccumulateGrad>()
 }
 
+/// Where a run begins: mostly at one tensor.
+type Roots = SmallVec<[(Edge, Tensor); 1]>;
+
 /// Sends gradients from the roots to all leaves, or to `inputs` alone; returns the captured ones.
-fn run(
-    roots: Vec<(Edge, Tensor)>,
-    mode: Mode,
-    inputs: Option<(&[Tensor], bool)>,
-) -> Result<Vec<Option<Tensor>>> {
+fn run(roots: Roots, mode: Mode, inputs: Option<(&[Tensor], bool)>) -> Result<Vec<Option<Tensor>>> {
     let mut targets = match inputs {
         Some((inputs, accumulate)) => Some(Targets::new(&roots, inputs, accumulate)?),
         None => None,
@@ -171,10 +188,9 @@ fn run(
     let _mode = grad_mode::ModeGuard::recording(mode.create_graph);
     let mut queue = Queue { small: SPARE.take(), tree: BTreeMap::new() };
     let result = (|| {
-        for (i, (e, g)) in roots.into_iter().enumerate() {
-            let _ = i;
+        for (e, g) in roots {
             if targets.as_ref().is_none_or(|t| t.wants(&e)) {
-                send(&mut queue, &e, g, mode)?;
+                send(&mut queue, &e, e.node().header(), g, mode)?;
             }
         }
         while let Some(p) = queue.pop() {
@@ -189,11 +205,12 @@ fn run(
 
 fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>) -> Result<()> {
     let Pending { node, mut grads, seq } = p;
-    let extra = hooks::extra(&*node);
+    let header = node.header();
+    let extra = hooks::extra_in(header);
     if let Some(x) = extra {
         x.before_capture(&mut grads)?;
     }
-    let edges = &node.header().edges;
+    let edges = &header.edges;
     let mut mask = !0u64;
     if let Some(t) = targets {
         if let Some(list) = t.captures.get(&seq) {
@@ -226,7 +243,7 @@ fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>
     let outputs: Option<SmallVec<[Option<Tensor>; 1]>> =
         extra.is_some_and(|x| x.has_post()).then(|| grads.clone());
     let applied = {
-        let _wanted = WantedGuard::set(mask);
+        let _work = WorkGuard::new(mask, !mode.keep_graph);
         node.apply(&node, &mut grads)
     };
     let mut ins = applied.map_err(|e| located(e, &*node))?;
@@ -253,15 +270,29 @@ fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>
         if targets.as_ref().is_some_and(|t| !t.wants(e)) {
             continue;
         }
-        let meta = &e.node().header().outputs[e.nr as usize];
+        let h = e.node().header();
+        let meta = &h.outputs[e.nr as usize];
         let g = if fits(meta, &g) { g } else { made_to_fit(&*node, i, meta, g)? };
-        send(queue, e, g, mode)?;
+        send(queue, e, h, g, mode)?;
     }
     Ok(())
 }
 
-fn send(queue: &mut Queue, e: &Edge, g: Tensor, mode: Mode) -> Result<()> {
-    let slot = &mut queue.slot(e.node()).grads[e.nr as usize];
+/// Adds to the gradient that waits at an edge; `h` is the header of its node.
+#[inline]
+fn send(queue: &mut Queue, e: &Edge, h: &NodeHeader, mut g: Tensor, mode: Mode) -> Result<()> {
+    let slot = &mut queue.slot(e.node(), h).grads[e.nr as usize];
+    match slot {
+        None => {
+            *slot = Some(g);
+            return Ok(());
+        }
+        Some(sum) => {
+            if !mode.create_graph && iter::add_unshared(sum, &mut g) {
+                return Ok(());
+            }
+        }
+    }
     *slot = Some(match slot.take() {
         None => g,
         Some(sum) if !mode.create_graph && can_add_in_place(&sum, &g) => {
@@ -347,8 +378,8 @@ fn check_nan(node: &dyn Node, ins: &[Option<Tensor>]) -> Result<()> {
 }
 
 /// Root edges with their gradients, checked and, for scalars, made.
-fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Vec<(Edge, Tensor)>> {
-    let mut out = Vec::with_capacity(tensors.len());
+fn roots(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<Roots> {
+    let mut out = Roots::with_capacity(tensors.len());
     for (i, t) in tensors.iter().enumerate() {
         let given = grads.get(i).cloned().flatten();
         if let Some(g) = &given {

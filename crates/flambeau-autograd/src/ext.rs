@@ -146,7 +146,9 @@ impl TensorAutogradExt for Tensor {
                 "post accumulate grad hooks cannot be registered on non-leaf tensors",
             ));
         }
-        Ok(state::get_or_init(self).lock().post_accumulate.add(Arc::new(f)))
+        let handle = state::get_or_init(self).lock().post_accumulate.add(Arc::new(f));
+        state::mark_hooked(self);
+        Ok(handle)
     }
     fn tangent(&self) -> Option<Tensor> {
         forward_ad::tangent(self)

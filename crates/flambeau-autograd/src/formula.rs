@@ -18,6 +18,10 @@ pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::mul(a, b)
 }
+/// `a * conj(b)`, the gradient of products.
+pub fn mul_conj(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if b.dtype().is_complex() { ops::mul(a, &ops::conj(b)?) } else { ops::mul(a, b) }
+}
 /// `a / b`
 pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::div(a, b)

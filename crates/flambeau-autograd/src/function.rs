@@ -167,12 +167,12 @@ impl<F: Function> Node for FunctionNode<F> {
             let mut out = grad_mode::no_grad(|| self.f.backward(&cx, grads))?;
             if is_recording() && grads.iter().flatten().any(state::requires_grad) {
                 for g in out.iter_mut().flatten() {
-                    let t = formula::detached(g.clone()).alias_detached();
+                    let mut t = formula::detached(g.clone()).alias_detached();
                     let mut edges = Edges::new();
                     for g in grads.iter().flatten() {
                         edges = edges.tensor(g);
                     }
-                    runtime::record(&t, edges, Once);
+                    runtime::record(&mut t, edges, Once);
                     *g = t;
                 }
             }

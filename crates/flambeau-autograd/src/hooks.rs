@@ -2,7 +2,7 @@
 
 use crate::state::GradSlot;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, TensorHook};
+use flambeau_core::graph::{Edge, Node, NodeHeader, TensorHook};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -120,7 +120,11 @@ struct NodeHooks {
 }
 
 pub(crate) fn extra(node: &dyn Node) -> Option<&NodeExtra> {
-    node.header().extra.get()?.downcast_ref()
+    extra_in(node.header())
+}
+#[inline]
+pub(crate) fn extra_in(h: &NodeHeader) -> Option<&NodeExtra> {
+    h.extra.get()?.downcast_ref()
 }
 pub(crate) fn extra_or_init(node: &dyn Node) -> &NodeExtra {
     let any: &(dyn Any + Send + Sync) = &**node.header().extra.get_or_init(|| Box::new(NodeExtra::default()));

@@ -7,7 +7,7 @@ use crate::runtime::{self, Backward, Cx, Edges, Grads};
 use crate::saved::short_name;
 use crate::state::{self, Creation, History};
 use flambeau_core::geometry::SizeVec;
-use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
@@ -118,7 +118,7 @@ pub(crate) fn rebase_on(t: &Tensor, e: Edge) {
         return;
     };
     let inner = e.node().clone();
-    let mut edges: SmallVec<[Option<Edge>; 2]> = smallvec![state::grad_edge(base)];
+    let mut edges: EdgeVec = smallvec![state::grad_edge(base)];
     edges.extend(inner.header().edges.iter().skip(1).cloned());
     let node: Arc<dyn Node> = Arc::new(CopySlices {
         header: NodeHeader::new(edges, smallvec![OutputMeta::of(base)]),
@@ -289,7 +289,7 @@ impl Backward for AsStridedOfBase {
 
 /// Gives a view of `base` its history.
 #[inline]
-pub fn record_view<B: Backward>(base: &Tensor, out: &Tensor, edges: Edges, body: B) {
+pub fn record_view<B: Backward>(base: &Tensor, out: &mut Tensor, edges: Edges, body: B) {
     runtime::record(out, edges, body);
     inherit_creation(base, out);
 }

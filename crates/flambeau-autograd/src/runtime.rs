@@ -18,15 +18,15 @@
 //! }
 //! fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 //!     let rec = rt::recording(&[self_, other]);
-//!     let out = rt::below(|| ops::mul(self_, other))?;
+//!     let mut out = rt::below(|| ops::mul(self_, other))?;
 //!     if rec {
-//!         let edges = Edges::new().tensor(self_).tensor(other);
+//!         let edges = Edges::of([Some(self_), Some(other)]);
 //!         let body = MulBackward {
 //!             self_: Saved::input_if(edges.wants(1), self_),   // only what a wanted formula uses
 //!             other: Saved::input_if(edges.wants(0), other),
 //!         };
 //!         rt::check_saved()?;                                  // where something was saved
-//!         rt::record(&out, edges, body);
+//!         rt::record(&mut out, edges, body);
 //!     }
 //!     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
 //!         let t = rt::jvp(|| { ... Result<Option<Tensor>> ... })?;    // forward mode is off inside
@@ -38,11 +38,12 @@
 //! - Saved outputs: `Saved::output(&out, nr)` (nr among the differentiable outputs), made before `record`.
 //! - Fallible saving (pack hooks may fail): `Saved::input(..)` and all the others return the value itself; a failing
 //!   hook's error is kept and comes out of `unpack`.
-//! - Optional tensors: `SavedOpt::input(weight)` (`Option<&Tensor>`), `Edges::opt(weight)`; lists:
+//! - Optional tensors: `SavedOpt::input(weight)` (`Option<&Tensor>`), `Edges::of([Some(input), weight])`; more than three:
+//!   `Edges::new().tensor(input).opt(weight)`; lists:
 //!   `SavedList::input(tensors)`, `Edges::list(tensors)`; `cx.need_any(a..b)`; `cx.needs()` gives all as a slice-like vector.
 //! - Several differentiable outputs: `rt::record_multi(&[&a, &b], edges, body)`; a `Vec<Tensor>` result:
 //!   `rt::record_list(&outs, edges, body)`.
-//! - Views: `rt::record_view(self_, &out, edges, body)`; `Vec<Tensor>` of views: `rt::record_views(self_, &outs, edges, body)`;
+//! - Views: `rt::record_view(self_, &mut out, edges, body)`; `Vec<Tensor>` of views: `rt::record_views(self_, &outs, edges, body)`;
 //!   and when not recording `rt::view_unrecorded(self_, &out)` / `rt::views_unrecorded(self_, &outs)`.
 //! - In-place (`NAME_` rows; the result is `()`):
 //! ```text
@@ -77,7 +78,8 @@ pub use crate::saved::{Saved, SavedList, SavedOpt, check_saved};
 use crate::state;
 pub use crate::state::{grad_edge, requires_grad};
 use flambeau_core::dispatch::{ExcludeGuard, Key};
-use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::graph::Edge;
+use flambeau_core::graph::{EdgeVec, Node, NodeHeader, OutputMeta, arc_with};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -151,12 +153,19 @@ pub fn no_grads(cx: &Cx<'_>) -> Grads {
 
 /// Where the gradients of an operator's differentiable inputs go, collected in their order.
 #[derive(Default)]
-pub struct Edges(pub(crate) SmallVec<[Option<Edge>; 2]>);
+pub struct Edges(pub(crate) EdgeVec);
 impl Edges {
     /// None yet.
     #[inline]
     pub fn new() -> Self {
         Edges(SmallVec::new())
+    }
+    /// Those of at most three tensors, which may be absent.
+    #[inline(always)]
+    pub fn of<const N: usize>(ts: [Option<&Tensor>; N]) -> Self {
+        const { assert!(N <= 3) };
+        let at = |i: usize| if i < N { ts[i].and_then(grad_edge) } else { None };
+        Edges(EdgeVec::from_buf_and_len([at(0), at(1), at(2)], N))
     }
     /// Adds a tensor.
     #[inline]
@@ -225,9 +234,9 @@ pub fn below<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Makes the node of a body.
-#[inline]
+#[inline(always)]
 pub(crate) fn node<B: Backward>(edges: Edges, outputs: SmallVec<[OutputMeta; 1]>, body: B) -> Arc<dyn Node> {
-    let node: Arc<dyn Node> = Arc::new(NodeImpl { header: NodeHeader::new(edges.0, outputs), body });
+    let node: Arc<dyn Node> = arc_with(|| NodeImpl { header: NodeHeader::new(edges.0, outputs), body });
     anomaly::made(&node);
     node
 }
@@ -239,15 +248,13 @@ pub fn differentiable(t: &Tensor) -> bool {
 }
 
 /// Gives the one differentiable output its history.
-#[inline]
-pub fn record<B: Backward>(out: &Tensor, edges: Edges, body: B) {
+#[inline(always)]
+pub fn record<B: Backward>(out: &mut Tensor, edges: Edges, body: B) {
     if !differentiable(out) {
         return;
     }
-    let mut outputs = SmallVec::new();
-    outputs.push(OutputMeta::of(out));
-    let node = node(edges, outputs, body);
-    state::set_history(out, Edge::new(node, 0));
+    let node = node(edges, SmallVec::from_buf([OutputMeta::of(out)]), body);
+    state::set_history_of_new(out, Edge::new(node, 0));
 }
 
 /// Gives several differentiable outputs their history.

@@ -1,16 +1,17 @@
 //! Saved variables: what a node keeps of the forward call for its formulas, with version checks.
 
 use crate::anomaly;
+use crate::engine;
 use crate::formula;
 use crate::grad_mode::{self, ANOMALY, ModeGuard, SAVE_FAILED, SAVED_HOOKS, is_recording};
 use crate::runtime::Cx;
 use crate::state;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::Edge;
+use flambeau_core::graph::{Edge, Slot};
 use flambeau_core::{Device, Error, Result, Tensor};
 use std::any::Any;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What a pack hook made of a saved tensor.
 pub type PackedValue = Box<dyn Any + Send + Sync>;
@@ -43,14 +44,14 @@ struct Hooked {
     output: Option<u32>,
 }
 
-/// One saved tensor.
-pub struct Saved(Mutex<Packed>);
+/// One saved tensor. The slot is marked once there is nothing to free.
+pub struct Saved(Slot<Packed>);
 
 impl Saved {
     /// Nothing: for what no wanted formula uses.
     #[inline]
     pub fn none() -> Saved {
-        Saved(Mutex::new(Packed::Absent))
+        Saved(Slot::new(Packed::Absent))
     }
     /// An input of the operator.
     #[inline]
@@ -61,7 +62,7 @@ impl Saved {
         if t.is_inference() {
             refuse_inference();
         }
-        Saved(Mutex::new(Packed::Input { tensor: t.clone(), version: t.version() }))
+        Saved(Slot::new(Packed::Input { tensor: t.clone(), version: t.version() }))
     }
     /// An input, if `wanted`.
     #[inline]
@@ -74,7 +75,7 @@ impl Saved {
         if grad_mode::has(SAVED_HOOKS) {
             return hooked(t, None, Some(nr));
         }
-        Saved(Mutex::new(Packed::Output { alias: t.alias_detached(), version: t.version(), nr }))
+        Saved(Slot::new(Packed::Output { alias: t.alias_detached(), version: t.version(), nr }))
     }
     /// Output `nr`, if `wanted`.
     #[inline]
@@ -101,74 +102,96 @@ impl Saved {
     /// Written to since it was saved; freed by an earlier backward; a hook's own error.
     #[inline]
     pub fn unpack(&self, cx: &Cx<'_>, name: &str) -> Result<Tensor> {
-        let packed = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        match &*packed {
-            Packed::Input { tensor, version } => {
-                if tensor.version() == *version {
-                    return Ok(tensor.clone());
-                }
-                let (t, v) = (tensor.clone(), *version);
-                drop(packed);
-                Err(modified(cx, name, &t, v, None))
+        enum Found {
+            Input(Tensor, u32),
+            Output(Tensor, u32, u32),
+            Hooked,
+            Released,
+            Absent,
+        }
+        let found = self.0.with(|p| match p {
+            Packed::Input { tensor, version } => Found::Input(tensor.clone(), *version),
+            Packed::Output { alias, version, nr } => Found::Output(alias.clone(), *version, *nr),
+            Packed::Hooked(_) => Found::Hooked,
+            Packed::Released => Found::Released,
+            Packed::Absent => Found::Absent,
+        });
+        match found {
+            Found::Input(t, version) if t.version() == version => Ok(t),
+            Found::Input(t, version) => Err(modified(cx, name, &t, version, None)),
+            Found::Output(t, version, nr) if t.version() != version => {
+                Err(modified(cx, name, &t, version, Some(nr)))
             }
-            Packed::Output { alias, version, nr } => {
-                if alias.version() != *version {
-                    let (t, v, nr) = (alias.clone(), *version, *nr);
-                    drop(packed);
-                    return Err(modified(cx, name, &t, v, Some(nr)));
-                }
-                if !is_recording() {
-                    return Ok(alias.clone());
-                }
-                let t = alias.alias_detached();
-                state::set_history(&t, Edge::new(cx.this.clone(), *nr));
+            Found::Output(t, ..) if !is_recording() => Ok(t),
+            Found::Output(t, _, nr) => {
+                let mut t = t.alias_detached();
+                state::set_history_of_new(&mut t, Edge::new(cx.this.clone(), nr));
                 Ok(t)
             }
-            Packed::Hooked(_) => {
-                drop(packed);
-                self.unpack_hooked(cx)
-            }
-            Packed::Released => Err(second_time(cx)),
-            Packed::Absent => Err(Error::autograd(format!(
+            Found::Hooked => self.unpack_hooked(cx),
+            Found::Released => Err(second_time(cx)),
+            Found::Absent => Err(Error::autograd(format!(
                 "{} did not save '{name}': no gradient wanted it",
                 cx.this.name()
             ))),
         }
     }
-    /// Frees the tensor.
-    pub fn release(&self) {
-        let old = {
-            let mut p = self.0.lock().unwrap_or_else(|e| e.into_inner());
-            if matches!(*p, Packed::Absent) {
-                return;
+    /// As [`Saved::unpack`] for what one formula alone uses: where the run frees the graph, the tensor is handed over.
+    ///
+    /// # Errors
+    /// As [`Saved::unpack`].
+    #[inline]
+    pub fn unpack_last(&self, cx: &Cx<'_>, name: &str) -> Result<Tensor> {
+        if engine::frees_graph() {
+            let taken = self.0.with(|p| match p {
+                Packed::Input { tensor, version } if tensor.version() == *version => {
+                    Some(std::mem::replace(p, Packed::Released))
+                }
+                _ => None,
+            });
+            if let Some(Packed::Input { tensor, .. }) = taken {
+                self.0.mark();
+                return Ok(tensor);
             }
-            std::mem::replace(&mut *p, Packed::Released)
-        };
-        drop(old);
+        }
+        self.unpack(cx, name)
+    }
+    /// Frees the tensor.
+    #[inline]
+    pub fn release(&self) {
+        if self.0.is_marked() {
+            return;
+        }
+        // dropped after the slot is free again
+        let _old = self.0.with(|p| match p {
+            Packed::Absent => Packed::Absent,
+            p => std::mem::replace(p, Packed::Released),
+        });
     }
     #[cold]
     fn unpack_hooked(&self, cx: &Cx<'_>) -> Result<Tensor> {
         let put_back = |h: Box<Hooked>| {
-            let mut p = self.0.lock().unwrap_or_else(|e| e.into_inner());
-            if matches!(*p, Packed::Absent) {
-                *p = Packed::Hooked(h);
-            }
+            self.0.with(|p| {
+                if matches!(*p, Packed::Absent) {
+                    *p = Packed::Hooked(h);
+                    return None;
+                }
+                Some(h)
+            })
         };
         // the hook is the user's: it runs without our lock, so the value is taken out meanwhile
-        let h = {
-            let mut p = self.0.lock().unwrap_or_else(|e| e.into_inner());
-            match std::mem::replace(&mut *p, Packed::Absent) {
-                Packed::Hooked(h) => h,
-                other => {
-                    let released = matches!(other, Packed::Released);
-                    *p = other;
-                    return Err(if released {
-                        second_time(cx)
-                    } else {
-                        Error::autograd("a saved tensor is being unpacked by another thread")
-                    });
-                }
+        let taken = self.0.with(|p| match std::mem::replace(p, Packed::Absent) {
+            Packed::Hooked(h) => Ok(h),
+            other => {
+                let released = matches!(other, Packed::Released);
+                *p = other;
+                Err(released)
             }
+        });
+        let h = match taken {
+            Ok(h) => h,
+            Err(true) => return Err(second_time(cx)),
+            Err(false) => return Err(Error::autograd("a saved tensor is being unpacked by another thread")),
         };
         let result = match &h.value {
             Some(Ok(v)) => grad_mode::no_grad(|| (h.unpack)(&**v)),
@@ -176,7 +199,7 @@ impl Saved {
             None => Err(second_time(cx)),
         };
         let edge = h.edge.clone().or_else(|| h.output.map(|nr| Edge::new(cx.this.clone(), nr)));
-        put_back(h);
+        drop(put_back(h));
         let t = result?;
         match edge {
             Some(e) if is_recording() => {
@@ -373,7 +396,7 @@ fn hooked(t: &Tensor, edge: Option<Edge>, output: Option<u32>) -> Saved {
         let plain = formula::detached(t.clone());
         grad_mode::no_grad(|| pack(&plain))
     };
-    Saved(Mutex::new(Packed::Hooked(Box::new(Hooked { value: Some(value), unpack, edge, output }))))
+    Saved(Slot::new(Packed::Hooked(Box::new(Hooked { value: Some(value), unpack, edge, output }))))
 }
 
 /// Pack and unpack hooks for everything saved on this thread while the guard lives.

@@ -7,9 +7,8 @@ use crate::hooks::{self, HookList, PostAccumulateHook};
 use crate::inplace;
 use flambeau_core::dispatch::Key;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, TensorHook};
+use flambeau_core::graph::{Edge, Node, Slot, TensorHook, arc_with};
 use flambeau_core::{Error, Result, Tensor};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// Where a gradient is put: shared with the node that fills it when a tensor that is not a leaf retains its gradient.
@@ -42,20 +41,43 @@ pub(crate) enum History {
     Cut,
 }
 
+/// A tensor's bits: a leaf that requires a gradient.
+const REQUIRES: u8 = 1;
+/// A tensor's bits: `history` or `creation` of its state is not the default. The fast paths look at the bits alone.
+const SPECIAL: u8 = 2;
+
+/// A tensor's bits: hooks were put on the tensor itself.
+const HOOKED: u8 = 4;
+
+/// Whether hooks were put on the tensor itself, rather than on its node.
+#[inline(always)]
+pub(crate) fn is_hooked(t: &Tensor) -> bool {
+    t.engine_bits() & HOOKED != 0
+}
+/// Says that hooks were put on the tensor itself, once they are there.
+pub(crate) fn mark_hooked(t: &Tensor) {
+    t.set_engine_bits(HOOKED, true);
+}
+#[inline(always)]
+fn requires(t: &Tensor) -> bool {
+    t.engine_bits() & REQUIRES != 0
+}
+#[inline(always)]
+fn is_special(t: &Tensor) -> bool {
+    t.engine_bits() & SPECIAL != 0
+}
+
 #[derive(Default)]
 pub(crate) struct State {
-    /// A leaf that requires a gradient.
-    pub requires: AtomicBool,
-    /// `history` or `creation` below is not the default: the fast paths look at this alone.
-    special: AtomicBool,
     inner: Mutex<Inner>,
+    /// Apart from `inner`, since every recorded call on a leaf asks for it.
+    accumulate: Slot<Option<Weak<AccumulateGrad>>>,
 }
 #[derive(Default)]
 pub(crate) struct Inner {
     pub grad: Option<Tensor>,
     /// Set by `retain_grad`: then it has the place of `grad`.
     pub retained: Option<Arc<GradSlot>>,
-    pub accumulate: Option<Weak<AccumulateGrad>>,
     pub history: History,
     pub creation: Creation,
     /// With the level it belongs to.
@@ -68,13 +90,6 @@ impl State {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|e| e.into_inner())
     }
-    pub(crate) fn mark_special(&self) {
-        self.special.store(true, Ordering::Release);
-    }
-    #[inline]
-    pub(crate) fn is_special(&self) -> bool {
-        self.special.load(Ordering::Acquire)
-    }
 }
 
 #[inline]
@@ -86,11 +101,17 @@ pub(crate) fn get_or_init(t: &Tensor) -> &State {
     any.downcast_ref().unwrap_or_else(|| unreachable!("only this crate makes autograd states"))
 }
 
+/// The state where history or creation is not the default.
+#[inline(always)]
+fn special_state(t: &Tensor) -> Option<&State> {
+    if is_special(t) { get(t) } else { None }
+}
+
 /// Calls `f` with the tensor's own history edge, leaving aside what its base went through.
 #[inline]
 fn with_own_edge<R>(t: &Tensor, f: impl FnOnce(Option<&Edge>) -> R) -> R {
-    match get(t) {
-        Some(s) if s.is_special() => {
+    match special_state(t) {
+        Some(s) => {
             let inner = s.lock();
             match &inner.history {
                 History::First => f(t.first_edge()),
@@ -98,7 +119,7 @@ fn with_own_edge<R>(t: &Tensor, f: impl FnOnce(Option<&Edge>) -> R) -> R {
                 History::Cut => f(None),
             }
         }
-        _ => f(t.first_edge()),
+        None => f(t.first_edge()),
     }
 }
 
@@ -114,21 +135,18 @@ fn newer_base(t: &Tensor, base: &Tensor, own: Option<u64>) -> bool {
         Some(n) => theirs > n,
         None => match creation(t) {
             Creation::NoGrad(n) | Creation::Inference(n) => theirs > n,
-            _ => get(t).is_none_or(|s| !s.is_special() || !matches!(s.lock().history, History::Cut)),
+            _ => special_state(t).is_none_or(|s| !matches!(s.lock().history, History::Cut)),
         },
     }
 }
 
 pub(crate) fn creation(t: &Tensor) -> Creation {
-    match get(t) {
-        Some(s) if s.is_special() => s.lock().creation,
-        _ => Creation::Ordinary,
-    }
+    special_state(t).map_or(Creation::Ordinary, |s| s.lock().creation)
 }
 pub(crate) fn set_creation(t: &Tensor, c: Creation) {
     let s = get_or_init(t);
     s.lock().creation = c;
-    s.mark_special();
+    t.set_engine_bits(SPECIAL, true);
 }
 
 /// The edge of a computed tensor (`grad_fn` and `output_nr`); `None` for leaves.
@@ -161,8 +179,7 @@ fn has_history(t: &Tensor) -> bool {
 /// Part of a graph: a leaf that requires a gradient, or computed from one.
 #[inline]
 pub fn requires_grad(t: &Tensor) -> bool {
-    t.key_set().has(Key::Autograd)
-        && (get(t).is_some_and(|s| s.requires.load(Ordering::Acquire)) || has_history(t))
+    t.key_set().has(Key::Autograd) && (requires(t) || has_history(t))
 }
 
 /// Where the gradient of `t` goes: its history, or the accumulation node of a leaf that requires a gradient.
@@ -174,26 +191,42 @@ pub fn grad_edge(t: &Tensor) -> Option<Edge> {
     if let Some(e) = history(t) {
         return Some(e);
     }
-    let s = get(t)?;
-    s.requires.load(Ordering::Acquire).then(|| Edge::new(accumulate_node(t, s), 0))
+    if !requires(t) {
+        return None;
+    }
+    Some(Edge::new(accumulate_node(t, get(t)?), 0))
 }
 
 /// The node that adds to a leaf's gradient. The node holds the leaf, so the leaf holds the node weakly: it lives as long
 /// as some graph uses it.
 pub(crate) fn accumulate_node(t: &Tensor, s: &State) -> Arc<dyn Node> {
-    let mut inner = s.lock();
-    if let Some(n) = inner.accumulate.as_ref().and_then(Weak::upgrade) {
+    if let Some(n) = s.accumulate.with(|w| w.as_ref().and_then(Weak::upgrade)) {
         return n;
     }
-    let n = Arc::new(AccumulateGrad::new(t.clone()));
-    inner.accumulate = Some(Arc::downgrade(&n));
+    let new = arc_with(|| AccumulateGrad::new(t.clone()));
+    let (n, _unused) = s.accumulate.with(|w| match w.as_ref().and_then(Weak::upgrade) {
+        // another thread was faster
+        Some(n) => (n, Some(new)),
+        None => {
+            *w = Some(Arc::downgrade(&new));
+            (new, None)
+        }
+    });
     n
+}
+
+/// [`set_history`] of a tensor that an operator has just made: mostly nobody else has a handle.
+#[inline]
+pub(crate) fn set_history_of_new(t: &mut Tensor, e: Edge) {
+    if let Some(e) = t.set_edge_of_new(e) {
+        set_history(t, e);
+    }
 }
 
 /// Gives `t` a history, its first or a new one.
 #[inline]
 pub(crate) fn set_history(t: &Tensor, e: Edge) {
-    if t.first_edge().is_none() && get(t).is_none_or(|s| !s.is_special()) {
+    if t.first_edge().is_none() && !is_special(t) {
         t.set_first_edge(e);
         return;
     }
@@ -213,7 +246,7 @@ pub(crate) fn rewrite_history(t: &Tensor, h: History) {
         };
         (old, moved)
     };
-    s.mark_special();
+    t.set_engine_bits(SPECIAL, true);
     // retaining follows the tensor to its new history
     if let Some((slot, e)) = moved {
         let before = match &old {
@@ -258,7 +291,7 @@ pub(crate) fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
         ));
     }
     let s = get_or_init(t);
-    s.requires.store(on, Ordering::Release);
+    t.set_engine_bits(REQUIRES, on);
     let keep = on || s.lock().tangent.is_some();
     t.set_key(Key::Autograd, keep);
     Ok(())
@@ -267,7 +300,8 @@ pub(crate) fn set_requires_grad(t: &Tensor, on: bool) -> Result<()> {
 /// Lets a tensor without history require a gradient, if its dtype can.
 pub(crate) fn make_leaf(t: &Tensor) {
     if crate::runtime::differentiable(t) {
-        get_or_init(t).requires.store(true, Ordering::Release);
+        get_or_init(t);
+        t.set_engine_bits(REQUIRES, true);
         t.set_key(Key::Autograd, true);
     }
 }
@@ -364,7 +398,7 @@ pub(crate) fn detach_(t: &Tensor) -> Result<()> {
         return Ok(());
     }
     let s = get_or_init(t);
-    s.requires.store(false, Ordering::Release);
+    t.set_engine_bits(REQUIRES, false);
     rewrite_history(t, History::Cut);
     let keep = s.lock().tangent.is_some();
     t.set_key(Key::Autograd, keep);
@@ -377,7 +411,11 @@ pub(crate) fn register_hook(t: &Tensor, hook: TensorHook) -> Result<hooks::Remov
     }
     Ok(match history(t) {
         Some(e) => hooks::on_node(&e, hook),
-        None => get_or_init(t).lock().hooks.add(hook),
+        None => {
+            let handle = get_or_init(t).lock().hooks.add(hook);
+            mark_hooked(t);
+            handle
+        }
     })
 }
 

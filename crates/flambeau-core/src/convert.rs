@@ -3,7 +3,7 @@
 use crate::DType;
 use crate::device::Device;
 pub use crate::ergonomic::Operand;
-use crate::geometry::SizeVec;
+use crate::geometry::{SizeVec, map_sizes};
 use crate::layout::{Layout, MemoryFormat};
 
 /// An integer that may stand for a size or dimension.
@@ -22,7 +22,7 @@ macro_rules! dims {
         impl IntoDims for $t {
             #[inline]
             fn into_dims(self) -> SizeVec {
-                SizeVec::from_slice(&[self as i64])
+                map_sizes(&[self], |d| d as i64)
             }
         }
     )*};
@@ -36,29 +36,29 @@ dims!(i32, i64, usize);
 impl<T: Dim, const N: usize> IntoDims for [T; N] {
     #[inline]
     fn into_dims(self) -> SizeVec {
-        self.iter().map(|d| d.dim()).collect()
+        map_sizes(&self, T::dim)
     }
 }
 impl<T: Dim, const N: usize> IntoDims for &[T; N] {
     #[inline]
     fn into_dims(self) -> SizeVec {
-        self.iter().map(|d| d.dim()).collect()
+        map_sizes(self, T::dim)
     }
 }
 impl<T: Dim> IntoDims for &[T] {
     #[inline]
     fn into_dims(self) -> SizeVec {
-        self.iter().map(|d| d.dim()).collect()
+        map_sizes(self, T::dim)
     }
 }
 impl<T: Dim> IntoDims for Vec<T> {
     fn into_dims(self) -> SizeVec {
-        self.iter().map(|d| d.dim()).collect()
+        map_sizes(&self, T::dim)
     }
 }
 impl<T: Dim> IntoDims for &Vec<T> {
     fn into_dims(self) -> SizeVec {
-        self.iter().map(|d| d.dim()).collect()
+        map_sizes(self, T::dim)
     }
 }
 impl IntoDims for SizeVec {
@@ -80,7 +80,7 @@ macro_rules! tuple_dims {
     ($($t:ident $i:tt),+) => {
         impl<$($t: Dim),+> IntoDims for ($($t,)+) {
             fn into_dims(self) -> SizeVec {
-                SizeVec::from_slice(&[$(self.$i.dim()),+])
+                map_sizes(&[$(self.$i.dim()),+], |d| d)
             }
         }
     };

@@ -73,14 +73,13 @@ number_operand!(
 
 /// A zero-dim tensor that type promotion treats as a Python number.
 pub fn wrapped_number(s: Scalar) -> Result<Tensor> {
-    Ok(match s {
-        Scalar::Bool(b) => Tensor::scalar_raw(crate::B8::from(b))?,
-        Scalar::Int(i) => Tensor::scalar_raw(i)?,
-        Scalar::UInt(u) => Tensor::scalar_raw(u)?,
-        Scalar::Float(f) => Tensor::scalar_raw(f)?,
-        Scalar::Complex(c) => Tensor::scalar_raw(c)?,
+    match s {
+        Scalar::Bool(b) => Tensor::wrapped_raw(crate::B8::from(b)),
+        Scalar::Int(i) => Tensor::wrapped_raw(i),
+        Scalar::UInt(u) => Tensor::wrapped_raw(u),
+        Scalar::Float(f) => Tensor::wrapped_raw(f),
+        Scalar::Complex(c) => Tensor::wrapped_raw(c),
     }
-    .into_wrapped_number())
 }
 
 macro_rules! arithmetic {

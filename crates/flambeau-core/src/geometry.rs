@@ -7,6 +7,195 @@ use smallvec::SmallVec;
 /// Sizes, strides or dims, inline up to rank 5.
 pub type SizeVec = SmallVec<[i64; 5]>;
 
+/// Sizes up to this rank lie inside a tensor, and inside a [`SizeVec`].
+const INLINE: usize = 5;
+
+/// A copy of a list, or of what `f` makes of its elements; short lists without calls or loops of pushes.
+#[inline(always)]
+pub fn map_sizes<T: Copy>(s: &[T], f: impl Fn(T) -> i64) -> SizeVec {
+    if s.len() > INLINE {
+        return s.iter().map(|v| f(*v)).collect();
+    }
+    short_sizes(s, f)
+}
+#[inline(always)]
+fn short_sizes<T: Copy>(s: &[T], f: impl Fn(T) -> i64) -> SizeVec {
+    let mut buf = [0; INLINE];
+    for i in 0..INLINE {
+        if i < s.len() {
+            buf[i] = f(s[i]);
+        }
+    }
+    SizeVec::from_buf_and_len(buf, s.len().min(INLINE))
+}
+/// A copy of a list.
+#[inline]
+pub fn size_vec(s: &[i64]) -> SizeVec {
+    if s.len() > INLINE { long_sizes(s) } else { short_sizes(s, |v| v) }
+}
+/// Never unwinds, so that callers may keep values in registers meanwhile.
+#[cold]
+#[inline(never)]
+#[allow(improper_ctypes_definitions, reason = "called from Rust only; `extern` is what rules unwinding out")]
+extern "C" fn long_sizes(s: &[i64]) -> SizeVec {
+    SizeVec::from_slice(s)
+}
+
+/// Sizes and strides of a tensor, which never change. Unlike two vectors they are made without loops of pushes, and
+/// compared without a call.
+pub(crate) struct Dims {
+    rank: usize,
+    /// Up to [`INLINE`] dimensions; the rest is zero.
+    sizes: [i64; INLINE],
+    strides: [i64; INLINE],
+    /// Sizes, then strides, of more dimensions.
+    many: Option<Box<[i64]>>,
+}
+impl Dims {
+    /// Of two lists of the same length.
+    #[inline(always)]
+    pub(crate) fn new(sizes: &[i64], strides: &[i64]) -> Dims {
+        let rank = sizes.len();
+        let (mut a, mut b) = ([0; INLINE], [0; INLINE]);
+        assert_eq!(rank, strides.len(), "a size and a stride for each dimension");
+        if rank > INLINE {
+            return Self::of_many(sizes, strides);
+        }
+        // all places, not `rank` of them: that would become calls of memcpy
+        for d in 0..INLINE {
+            if d < rank {
+                (a[d], b[d]) = (sizes[d], strides[d]);
+            }
+        }
+        Dims { rank, sizes: a, strides: b, many: None }
+    }
+    /// A copy, if there are few dimensions. Make the tensor in the branch that has it: then the copy goes from memory to
+    /// memory, while one that is joined with a copy of many is put together on the stack first, and waited for.
+    #[inline(always)]
+    pub(crate) fn short(&self) -> Option<Dims> {
+        let few = self.rank <= INLINE;
+        few.then_some(Dims { rank: self.rank, sizes: self.sizes, strides: self.strides, many: None })
+    }
+    /// Never unwinds, so that callers may keep values in registers meanwhile.
+    #[cold]
+    #[inline(never)]
+    #[allow(
+        improper_ctypes_definitions,
+        reason = "called from Rust only; `extern` is what rules unwinding out"
+    )]
+    extern "C" fn of_many(sizes: &[i64], strides: &[i64]) -> Dims {
+        Dims {
+            rank: sizes.len(),
+            sizes: [0; INLINE],
+            strides: [0; INLINE],
+            many: Some(sizes.iter().chain(strides).copied().collect()),
+        }
+    }
+    /// Row-major over these sizes.
+    #[inline(always)]
+    pub(crate) fn contiguous(sizes: &[i64]) -> Dims {
+        let rank = sizes.len();
+        if rank > INLINE {
+            return Self::of_many(sizes, &contiguous_strides(sizes));
+        }
+        let mut a = [0; INLINE];
+        for d in 0..INLINE {
+            if d < rank {
+                a[d] = sizes[d];
+            }
+        }
+        Dims { rank, sizes: a, strides: Self::row_major(&a, rank), many: None }
+    }
+    /// Both lists, to be changed before the tensor is handed out.
+    #[inline(always)]
+    pub(crate) fn parts_mut(&mut self) -> (&mut [i64], &mut [i64]) {
+        let rank = self.rank;
+        match &mut self.many {
+            Some(m) if rank > INLINE => m.split_at_mut(rank),
+            _ => (&mut self.sizes[..rank.min(INLINE)], &mut self.strides[..rank.min(INLINE)]),
+        }
+    }
+    #[inline(always)]
+    fn row_major(sizes: &[i64; INLINE], rank: usize) -> [i64; INLINE] {
+        let mut b = [0; INLINE];
+        let mut acc = 1i64;
+        for d in (0..INLINE).rev() {
+            if d < rank {
+                b[d] = acc;
+                acc = acc.saturating_mul(sizes[d].max(1));
+            }
+        }
+        b
+    }
+    #[inline(always)]
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
+    }
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> &[i64] {
+        if self.rank <= INLINE { &self.sizes[..self.rank] } else { &self.spilled()[..self.rank] }
+    }
+    #[inline(always)]
+    pub(crate) fn strides(&self) -> &[i64] {
+        if self.rank <= INLINE { &self.strides[..self.rank] } else { &self.spilled()[self.rank..] }
+    }
+    #[cold]
+    fn spilled(&self) -> &[i64] {
+        self.many.as_deref().unwrap_or_default()
+    }
+    /// The same sizes.
+    #[inline(always)]
+    pub(crate) fn same_sizes(&self, o: &Dims) -> bool {
+        // unused places are zero
+        self.rank == o.rank
+            && if self.rank <= INLINE {
+                // without a branch for each, and without a call
+                (0..INLINE).fold(0, |d, i| d | (self.sizes[i] ^ o.sizes[i])) == 0
+            } else {
+                self.sizes() == o.sizes()
+            }
+    }
+}
+
+/// What a geometry is, found in one pass.
+#[derive(Clone, Copy)]
+pub(crate) struct Survey {
+    /// Elements.
+    pub numel: i64,
+    /// As [`is_contiguous`].
+    pub contiguous: bool,
+    /// Not empty, and the strides are exactly [`contiguous_strides`].
+    pub row_major: bool,
+    /// Distance from the first element to the last; -1 without elements.
+    pub last: i64,
+}
+/// `None`: negative sizes or strides, or numbers that do not fit.
+#[inline(always)]
+pub(crate) fn survey(sizes: &[i64], strides: &[i64]) -> Option<Survey> {
+    let (mut numel, mut last) = (1i64, 0i64);
+    let (mut contiguous, mut row_major) = (true, true);
+    for (&n, &st) in sizes.iter().zip(strides).rev() {
+        if (n | st) < 0 {
+            return None;
+        }
+        row_major &= st == numel;
+        contiguous &= n == 1 || st == numel;
+        numel = numel.checked_mul(n)?;
+        last = last.checked_add((n - 1).checked_mul(st)?)?;
+    }
+    Some(match numel {
+        0 => Survey { numel, contiguous: true, row_major: false, last: -1 },
+        _ => Survey { numel, contiguous, row_major, last },
+    })
+}
+impl Survey {
+    /// Of a row-major geometry of so many elements.
+    #[inline(always)]
+    pub(crate) fn row_major(numel: i64) -> Survey {
+        Survey { numel, contiguous: true, row_major: numel != 0, last: numel - 1 }
+    }
+}
+
 /// Elements of a tensor with these sizes.
 ///
 /// # Errors
@@ -50,7 +239,7 @@ pub fn fmt_sizes(sizes: &[i64]) -> String {
 /// Row-major strides.
 #[inline]
 pub fn contiguous_strides(sizes: &[i64]) -> SizeVec {
-    let mut st = SizeVec::from_elem(1, sizes.len());
+    let mut st = size_vec(sizes);
     let mut acc = 1i64;
     for i in (0..sizes.len()).rev() {
         st[i] = acc;

@@ -4,8 +4,9 @@
 use crate::DType;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::geometry::SizeVec;
+use crate::geometry::{SizeVec, size_vec};
 use crate::tensor::Tensor;
+pub use flambeau_memory::{Slot, arc_with};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::borrow::Cow;
@@ -26,17 +27,21 @@ pub struct OutputMeta {
 }
 impl OutputMeta {
     /// Of a tensor.
+    #[inline]
     pub fn of(t: &Tensor) -> Self {
-        OutputMeta { sizes: SizeVec::from_slice(t.sizes()), dtype: t.dtype(), device: t.device() }
+        OutputMeta { sizes: size_vec(t.sizes()), dtype: t.dtype(), device: t.device() }
     }
 }
+
+/// Where the gradients of a node's inputs go; most nodes have at most three.
+pub type EdgeVec = SmallVec<[Option<Edge>; 3]>;
 
 /// What every node has.
 pub struct NodeHeader {
     /// Creation number, global: a consumer's is above its producers', so popping the highest is a topological order.
     pub seq: u64,
     /// Where each input's gradient goes; `None` where it is not wanted.
-    pub edges: SmallVec<[Option<Edge>; 2]>,
+    pub edges: EdgeVec,
     /// One entry per output.
     pub outputs: SmallVec<[OutputMeta; 1]>,
     /// Hooks, anomaly data: owned by the engine.
@@ -47,7 +52,8 @@ static SEQ: AtomicU64 = AtomicU64::new(0);
 
 impl NodeHeader {
     /// A header with the next creation number.
-    pub fn new(edges: SmallVec<[Option<Edge>; 2]>, outputs: SmallVec<[OutputMeta; 1]>) -> Self {
+    #[inline]
+    pub fn new(edges: EdgeVec, outputs: SmallVec<[OutputMeta; 1]>) -> Self {
         NodeHeader { seq: SEQ.fetch_add(1, Ordering::Relaxed), edges, outputs, extra: OnceLock::new() }
     }
 }
@@ -98,8 +104,13 @@ impl Clone for Edge {
     }
 }
 
+/// No node is being dropped on this thread; one is; one is, and others wait in `PENDING`.
+const IDLE: u8 = 0;
+const DRAINING: u8 = 1;
+const MORE: u8 = 2;
+
 thread_local! {
-    static DRAINING: Cell<bool> = const { Cell::new(false) };
+    static STATE: Cell<u8> = const { Cell::new(IDLE) };
     static PENDING: RefCell<Vec<Arc<dyn Node>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -117,7 +128,8 @@ impl Drop for Edge {
 }
 #[inline(never)]
 fn drop_node(node: Arc<dyn Node>) {
-    if DRAINING.try_with(|d| d.get()).unwrap_or(false) {
+    if STATE.get() != IDLE {
+        STATE.set(MORE);
         let mut slot = Some(node);
         let _ = PENDING.try_with(|p| p.borrow_mut().extend(slot.take()));
         return;
@@ -125,12 +137,15 @@ fn drop_node(node: Arc<dyn Node>) {
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
-            let _ = DRAINING.try_with(|d| d.set(false));
+            STATE.set(IDLE);
         }
     }
-    let _ = DRAINING.try_with(|d| d.set(true));
+    STATE.set(DRAINING);
     let _reset = Reset;
     drop(node);
+    if STATE.get() == DRAINING {
+        return;
+    }
     while let Some(next) = PENDING.try_with(|p| p.borrow_mut().pop()).ok().flatten() {
         drop(next);
     }

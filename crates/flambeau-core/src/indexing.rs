@@ -8,6 +8,7 @@ use crate::ops::indexing::zero_dim_value;
 use crate::tensor::Tensor;
 use crate::value::Value;
 use crate::{B8, DType, ensure, ops};
+use smallvec::{SmallVec, smallvec};
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 /// One item of an index.
@@ -126,36 +127,39 @@ items! {
     Tensor => |t| Index::Tensor(t),
 }
 
+/// The items of an index; few lie inline.
+pub type Items = SmallVec<[Index; 2]>;
+
 /// What [`Tensor::i`] takes: one item, a tuple of up to eight, or a slice of [`Index`].
 pub trait IntoIndex {
     /// The items.
-    fn into_index(self) -> Vec<Index>;
+    fn into_index(self) -> Items;
 }
 impl<T: Into<Index>> IntoIndex for T {
-    fn into_index(self) -> Vec<Index> {
-        vec![self.into()]
+    fn into_index(self) -> Items {
+        smallvec![self.into()]
     }
 }
 impl IntoIndex for &[Index] {
-    fn into_index(self) -> Vec<Index> {
-        self.to_vec()
+    fn into_index(self) -> Items {
+        self.iter().cloned().collect()
     }
 }
 impl IntoIndex for Vec<Index> {
-    fn into_index(self) -> Vec<Index> {
-        self
+    fn into_index(self) -> Items {
+        self.into()
     }
 }
 impl IntoIndex for () {
-    fn into_index(self) -> Vec<Index> {
-        Vec::new()
+    fn into_index(self) -> Items {
+        Items::new()
     }
 }
 macro_rules! tuples {
     ($($($t:ident $i:tt),+;)*) => {$(
         impl<$($t: Into<Index>),+> IntoIndex for ($($t,)+) {
-            fn into_index(self) -> Vec<Index> {
-                vec![$(self.$i.into()),+]
+            fn into_index(self) -> Items {
+                smallvec![$(self.$i.into()),+]
             }
         }
     )*};
@@ -301,6 +305,13 @@ fn mask(b: bool) -> Result<Tensor> {
 
 /// `x[items]`: a view unless a tensor is among the items.
 pub fn get(x: &Tensor, items: &[Index]) -> Result<Tensor> {
+    if let [Index::Slice(s)] = items
+        && s.step > 0
+        && x.dim() > 0
+        && *s != Slice::step(1)
+    {
+        return ops::slice(x, 0, s.start, s.stop, s.step);
+    }
     let (v, tensors) = view_of(x, items)?;
     if tensors.is_empty() { Ok(v) } else { ops::index(&v, &tensors) }
 }

@@ -1,6 +1,8 @@
 //! The one iterator of pointwise operators: broadcasting, promotion, allocation, overlap checks, dimension collapsing,
 //! vectorised inner loops, parallel split.
 
+mod small;
+
 use crate::DType;
 use crate::access::byte_extent;
 use crate::device::Device;
@@ -12,6 +14,7 @@ use crate::storage::busy;
 use crate::tensor::Tensor;
 use flambeau_cpu::parallel::{num_threads, parallel_for};
 use flambeau_cpu::pointwise::{LoopFn, Param, Pointwise, STREAM};
+use flambeau_cpu::transpose::transpose_copy;
 use flambeau_memory::Holds;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -105,68 +108,29 @@ impl PointwiseSpec {
     }
 }
 
+/// `sum += g` where nobody else has a handle on `sum`, without dispatch: for the accumulation of gradients.
+/// False, with nothing done, where the operator has to be called.
+#[inline]
+pub fn add_unshared(sum: &mut Tensor, g: &mut Tensor) -> bool {
+    small::add_unshared(sum, g)
+}
+
 /// Runs a pointwise operator into a fresh tensor.
 ///
 /// # Errors
 /// Shapes that do not broadcast, dtypes that do not promote or have no kernel, devices that differ.
-#[inline]
-pub fn pointwise(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<Tensor> {
-    let a = inputs[0];
-    if spec.promote != Promote::Divide
-        && a.is_plain()
-        && a.device() == Device::Cpu
-        && inputs[1..].iter().all(|t| {
-            t.is_plain() && t.dtype() == a.dtype() && t.sizes() == a.sizes() && t.device() == Device::Cpu
-        })
-    {
-        let compute = spec.compute_of_same(a.dtype());
-        if compute == a.dtype()
-            && let Some(l) = spec.find(compute)
-            && l.ins[..inputs.len()].iter().all(|d| *d == compute)
-        {
-            let out = Tensor::fresh_contiguous(a.sizes(), a.numel(), l.out, Device::Cpu)?;
-            flat(l.run, spec.kernel.cost, &out, l.out, inputs, compute, params)?;
-            return Ok(out);
-        }
-    }
-    pointwise_typed(spec, None, inputs, params)
-}
-
-/// All operands plain, same sizes, same input dtype; the output is fresh.
-#[inline]
-fn flat(
-    run: LoopFn,
-    cost: u32,
-    out: &Tensor,
-    od: DType,
-    inputs: &[&Tensor],
-    id: DType,
+pub fn pointwise<const N: usize>(
+    spec: &PointwiseSpec,
+    inputs: &[&Tensor; N],
     params: &[Param],
-) -> Result<()> {
-    let lock = |i: usize| (inputs[i].storage().lock(), false);
-    let _holds = match inputs.len() {
-        1 => Holds::one(lock(0).0, false),
-        2 => Holds::two(lock(0), lock(1)),
-        _ => Holds::three(lock(0), lock(1), lock(2)),
+) -> Result<Tensor> {
+    match small::way(spec, inputs) {
+        Some(way) => small::fresh(&way, inputs, params),
+        None => pointwise_typed(spec, None, inputs, params),
     }
-    .map_err(busy)?;
-    let n = out.numel() as usize;
-    let mut ptrs = [std::ptr::null_mut::<u8>(); MAX_OPERANDS];
-    let mut strides = [0isize; MAX_OPERANDS];
-    ptrs[0] = out.storage().ptr();
-    strides[0] = od.size() as isize;
-    for (i, t) in inputs.iter().enumerate() {
-        // SAFETY: views are checked against their storage when made, and storages never shrink.
-        ptrs[i + 1] = unsafe { t.storage().ptr().add(t.storage_offset() as usize * id.size()) };
-        strides[i + 1] = id.size() as isize;
-    }
-    let bytes = n * (od.size() + id.size() * inputs.len());
-    // SAFETY: `n` elements in every operand, dtypes as the loop wants; the output is fresh, inputs are held.
-    unsafe { run_1d(run, cost, &ptrs, &strides, n, params, stream_flag(bytes)) };
-    Ok(())
 }
 
-/// Non-temporal stores pay off when the operands together exceed about twice the L2 cache.
+/// Non-temporal stores pay off when the operands together exceed what the caches will hold.
 fn stream_flag(bytes: usize) -> u32 {
     if bytes > flambeau_cpu::cache::stream_threshold() { STREAM } else { 0 }
 }
@@ -228,7 +192,16 @@ pub fn pointwise_typed(
 ///
 /// # Errors
 /// As [`pointwise`]; and when the result's shape or dtype does not fit.
-pub fn pointwise_inplace(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> Result<()> {
+pub fn pointwise_inplace<const N: usize>(
+    spec: &PointwiseSpec,
+    inputs: &[&Tensor; N],
+    params: &[Param],
+) -> Result<()> {
+    if let Some(way) = small::way(spec, inputs)
+        && small::in_place(&way, inputs, params)?
+    {
+        return Ok(());
+    }
     run(spec, None, inputs, params, Some(inputs[0])).map(drop)
 }
 /// Runs a pointwise operator in an explicitly given dtype (`None`: by its promotion rule) into an existing tensor of the
@@ -611,8 +584,14 @@ impl Plan {
             // SAFETY: the caller's promise.
             return unsafe { run_1d(run, cost, ptrs, &self.strides[0], inner, params, flags) };
         }
-        let per_row = (inner * cost.max(1) as usize).max(1);
         let raw = Raw(*ptrs);
+        if let Some(size) = run.copies()
+            && let Some(d) = self.crossing(size)
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { self.transpose(size, d, cost, raw) };
+        }
+        let per_row = (inner * cost.max(1) as usize).max(1);
         if outer < 2 * num_threads() && inner > 1 << 14 {
             for r in 0..outer {
                 let p = self.row(&raw, r);
@@ -650,6 +629,35 @@ impl Plan {
                 }
             }
         });
+    }
+    /// The dimension along which the input is dense, where the output is dense along the innermost one.
+    fn crossing(&self, size: usize) -> Option<usize> {
+        let w = size as isize;
+        let [out, input, ..] = self.strides[0];
+        if out != w || input == w || input == 0 || self.shape[0] < 8 {
+            return None;
+        }
+        (1..self.shape.len()).find(|d| self.strides[*d][1] == w && self.shape[*d] >= 8)
+    }
+    /// A copy whose input is dense along dimension `d`, tile by tile.
+    ///
+    /// # Safety
+    /// As [`LoopFn`], for every run of the plan.
+    unsafe fn transpose(&self, size: usize, d: usize, cost: u32, raw: Raw) {
+        let (rows, cols) = (self.shape[d], self.shape[0]);
+        let others = Plan { shape: Self::without(&self.shape, d), strides: Self::without(&self.strides, d) };
+        let matrices: usize = others.shape[1..].iter().product();
+        parallel_for(matrices, GRAIN_PS.div_ceil((rows * cols * cost.max(1) as usize).max(1)), |range| {
+            for r in range {
+                let [out, input, ..] = others.row(&raw, r);
+                let (out_row, src_col) = (self.strides[d][0], self.strides[0][1]);
+                // SAFETY: the caller's promise; matrices are disjoint in the output.
+                unsafe { transpose_copy(out, out_row, input, src_col, rows, cols, size) };
+            }
+        });
+    }
+    fn without<T: Copy>(list: &[T], d: usize) -> SmallVec<[T; 6]> {
+        list.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, v)| *v).collect()
     }
     fn row(&self, raw: &Raw, r: usize) -> [*mut u8; MAX_OPERANDS] {
         let mut p = raw.0;

@@ -52,7 +52,11 @@ impl<'a> Planned<'a> {
     /// As [`iter::pointwise`].
     pub fn run(&self) -> Result<Tensor> {
         self.with(|inputs| match self.compute {
-            None => iter::pointwise(self.spec, inputs, &self.params),
+            None => match *inputs {
+                [a] => iter::pointwise(self.spec, &[a], &self.params),
+                [a, b] => iter::pointwise(self.spec, &[a, b], &self.params),
+                _ => iter::pointwise_typed(self.spec, None, inputs, &self.params),
+            },
             d => iter::pointwise_typed(self.spec, d, inputs, &self.params),
         })
     }

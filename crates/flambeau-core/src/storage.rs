@@ -2,38 +2,38 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use flambeau_memory::{Block, Busy, StorageLock, pool};
+use flambeau_memory::{Block, Busy, Shared, StorageLock, pool};
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A handle on memory; clones share it (`torch.UntypedStorage`).
 #[derive(Clone)]
-pub struct Storage(Arc<StorageImpl>);
+pub struct Storage(Shared<StorageImpl>);
 
-enum Memory {
+/// Who frees the memory.
+#[allow(dead_code, reason = "owners are only dropped")]
+enum Owner {
     Pool(Block),
-    Foreign {
-        ptr: *mut u8,
-        _owner: Box<dyn Any + Send + Sync>,
-    },
+    Foreign(Box<dyn Any + Send + Sync>),
     /// No data: the meta device.
     None,
 }
 
 pub(crate) struct StorageImpl {
-    memory: UnsafeCell<Memory>,
+    ptr: UnsafeCell<*mut u8>,
     nbytes: AtomicUsize,
-    device: Device,
     lock: StorageLock,
+    device: Device,
+    owner: UnsafeCell<Owner>,
 }
-// SAFETY: `memory` is written only under an exclusive kernel hold of `lock` (see `grow`), and the bytes behind it are
-// read and written only under holds of `lock`.
+// SAFETY: `ptr` and `owner` are written only under an exclusive kernel hold of `lock` (see `grow`), and the bytes behind
+// them are read and written only under holds of `lock`.
 unsafe impl Send for StorageImpl {}
 // SAFETY: as for Send.
 unsafe impl Sync for StorageImpl {}
 
+#[cold]
 fn too_large(bytes: usize) -> Error {
     Error::memory(format!(
         "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to allocate {bytes} bytes."
@@ -48,21 +48,37 @@ impl Storage {
     /// Uninitialised in the sense of `torch.empty`: the bytes are some valid bytes, but any.
     #[inline]
     pub fn empty(nbytes: usize, device: Device) -> Result<Storage> {
-        let memory = match device {
-            Device::Cpu => Memory::Pool(pool::alloc(nbytes).ok_or_else(|| too_large(nbytes))?),
-            Device::Meta => Memory::None,
-            other => return Err(Error::device(format!("no allocator is linked for device {other}"))),
-        };
-        Ok(Self::new(memory, nbytes, device))
+        if device != Device::Cpu {
+            return Self::without_memory(nbytes, device);
+        }
+        let Some(b) = pool::alloc(nbytes) else { return Err(too_large(nbytes)) };
+        Ok(Self::of_block(b, nbytes))
     }
     /// All bytes zero.
     pub fn zeroed(nbytes: usize, device: Device) -> Result<Storage> {
-        let memory = match device {
-            Device::Cpu => Memory::Pool(pool::alloc_zeroed(nbytes).ok_or_else(|| too_large(nbytes))?),
-            Device::Meta => Memory::None,
-            other => return Err(Error::device(format!("no allocator is linked for device {other}"))),
-        };
-        Ok(Self::new(memory, nbytes, device))
+        if device == Device::Cpu {
+            return Ok(Self::of_block(pool::alloc_zeroed(nbytes).ok_or_else(|| too_large(nbytes))?, nbytes));
+        }
+        Self::without_memory(nbytes, device)
+    }
+    /// A copy of these bytes, on the CPU.
+    #[inline]
+    pub fn of_bytes(bytes: &[u8]) -> Result<Storage> {
+        let s = Self::empty(bytes.len(), Device::Cpu)?;
+        // SAFETY: the storage was just made, nobody else has it, and it is as long as the slice.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), s.ptr(), bytes.len()) };
+        Ok(s)
+    }
+    #[cold]
+    fn without_memory(nbytes: usize, device: Device) -> Result<Storage> {
+        match device {
+            Device::Meta => Ok(Self::new(std::ptr::null_mut(), Owner::None, nbytes, device)),
+            other => Err(Error::device(format!("no allocator is linked for device {other}"))),
+        }
+    }
+    #[inline(always)]
+    fn of_block(b: Block, nbytes: usize) -> Storage {
+        Self::new(b.as_ptr(), Owner::Pool(b), nbytes, Device::Cpu)
     }
     /// Takes over a vector without copying (but for one that is not aligned for every element type).
     pub fn from_vec<T: crate::Element>(mut v: Vec<T>) -> Storage {
@@ -78,15 +94,16 @@ impl Storage {
             }
         }
         // moving the `Vec` into the box moves only its header: `ptr` stays valid
-        Self::new(Memory::Foreign { ptr, _owner: Box::new(v) }, nbytes, Device::Cpu)
+        Self::new(ptr, Owner::Foreign(Box::new(v)), nbytes, Device::Cpu)
     }
-    #[inline]
-    fn new(memory: Memory, nbytes: usize, device: Device) -> Storage {
-        Storage(Arc::new(StorageImpl {
-            memory: UnsafeCell::new(memory),
+    #[inline(always)]
+    fn new(ptr: *mut u8, owner: Owner, nbytes: usize, device: Device) -> Storage {
+        Storage(Shared::with(|| StorageImpl {
+            ptr: UnsafeCell::new(ptr),
             nbytes: AtomicUsize::new(nbytes),
-            device,
             lock: StorageLock::new(),
+            device,
+            owner: UnsafeCell::new(owner),
         }))
     }
     /// Size in bytes. It never shrinks.
@@ -115,28 +132,29 @@ impl Storage {
     }
     /// Number of handles on this memory.
     pub fn handle_count(&self) -> usize {
-        Arc::strong_count(&self.0)
+        Shared::count(&self.0)
+    }
+    /// Whether nobody else has a handle; nobody can get one while this one is borrowed.
+    #[inline]
+    pub(crate) fn is_unshared(&mut self) -> bool {
+        Shared::get_mut(&mut self.0).is_some()
     }
     /// Identity, for comparison.
     #[inline]
     pub fn id(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        Shared::as_ptr(&self.0) as usize
     }
     /// Whether both handles name the same memory.
     #[inline]
     pub fn same(&self, o: &Storage) -> bool {
-        Arc::ptr_eq(&self.0, &o.0)
+        Shared::same(&self.0, &o.0)
     }
     /// First byte. Reading or writing through it needs a hold of [`Storage::lock`], or that the storage was just made
     /// and nobody else has a handle.
     #[inline]
     pub(crate) fn ptr(&self) -> *mut u8 {
-        // SAFETY: `memory` changes only under an exclusive hold, and callers hold the lock or own the only handle.
-        match unsafe { &*self.0.memory.get() } {
-            Memory::Pool(b) => b.as_ptr(),
-            Memory::Foreign { ptr, .. } => *ptr,
-            Memory::None => std::ptr::null_mut(),
-        }
+        // SAFETY: `ptr` changes only under an exclusive hold, and callers hold the lock or own the only handle.
+        unsafe { *self.0.ptr.get() }
     }
     /// Makes room for at least `nbytes`, keeping the content (`resize_` beyond the end).
     ///
@@ -157,7 +175,8 @@ impl Storage {
             // SAFETY: exclusive hold; both blocks are at least `old` bytes long and distinct.
             unsafe {
                 std::ptr::copy_nonoverlapping(self.ptr(), new.as_ptr(), old);
-                *self.0.memory.get() = Memory::Pool(new);
+                *self.0.ptr.get() = new.as_ptr();
+                *self.0.owner.get() = Owner::Pool(new);
             }
             self.0.nbytes.store(nbytes, Ordering::Release);
         }

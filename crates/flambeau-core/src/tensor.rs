@@ -4,21 +4,22 @@ use crate::access::{Data, DataMut};
 use crate::device::Device;
 use crate::dispatch::{Key, KeySet, tls};
 use crate::error::{Error, Result};
-use crate::geometry::{self, SizeVec};
+use crate::geometry::{self, Dims, Survey};
 use crate::graph::{self, Edge};
 use crate::layout::{Layout, MemoryFormat};
 use crate::storage::Storage;
 use crate::{DType, Element};
+use flambeau_memory::Shared;
 use std::any::Any;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// A multi-dimensional array: a cheap handle, clones are the same tensor (Python's `y = x`). Element data is shared
 /// between views and may be changed in place through any of them.
 #[derive(Clone)]
 #[doc(alias = "torch.Tensor")]
-pub struct Tensor(Arc<TensorImpl>);
+pub struct Tensor(Shared<TensorImpl>);
 
 /// Whose memory a tensor reads.
 enum Owner {
@@ -32,11 +33,12 @@ const NEG: u8 = 2;
 const WRAPPED: u8 = 4;
 const INFERENCE: u8 = 8;
 const CONTIGUOUS: u8 = 16;
+const CPU: u8 = 32;
+const ROW_MAJOR: u8 = 64;
 
 struct TensorImpl {
     owner: Owner,
-    sizes: SizeVec,
-    strides: SizeVec,
+    dims: Dims,
     offset: i64,
     numel: i64,
     keys: AtomicU32,
@@ -44,6 +46,10 @@ struct TensorImpl {
     device: Device,
     layout: Layout,
     flags: u8,
+    /// What the engine must know at every call, without a look at `state`.
+    engine_bits: AtomicU8,
+    /// The history of a tensor that got it before anybody else had a handle; else in `edge`.
+    made_by: Option<Edge>,
     edge: OnceLock<Edge>,
     state: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -57,29 +63,55 @@ pub struct LazyBits {
     pub neg: bool,
 }
 
+impl Survey {
+    #[inline(always)]
+    fn flags(self) -> u8 {
+        (if self.contiguous { CONTIGUOUS } else { 0 }) | if self.row_major { ROW_MAJOR } else { 0 }
+    }
+}
+
 impl Tensor {
     fn build(
         owner: Owner,
-        sizes: SizeVec,
-        strides: SizeVec,
+        sizes: &[i64],
+        strides: &[i64],
         offset: i64,
         dtype: DType,
         device: Device,
         flags: u8,
     ) -> Tensor {
-        let contiguous = geometry::is_contiguous(&sizes, &strides);
-        let numel = geometry::numel(&sizes);
-        Tensor(Arc::new(TensorImpl {
+        let facts = geometry::survey(sizes, strides).unwrap_or_else(|| Survey {
+            numel: geometry::numel(sizes),
+            contiguous: geometry::is_contiguous(sizes, strides),
+            row_major: false,
+            last: 0,
+        });
+        Self::surveyed(owner, Dims::new(sizes, strides), facts, offset, dtype, device, flags)
+    }
+    #[inline(always)]
+    fn surveyed(
+        owner: Owner,
+        dims: Dims,
+        facts: Survey,
+        offset: i64,
+        dtype: DType,
+        device: Device,
+        flags: u8,
+    ) -> Tensor {
+        let cpu = if device == Device::Cpu { CPU } else { 0 };
+        let contiguous = facts.flags();
+        Tensor(Shared::with(|| TensorImpl {
             owner,
-            sizes,
-            strides,
+            dims,
             offset,
-            numel,
+            numel: facts.numel,
             keys: AtomicU32::new(device.key_set().0),
             dtype,
             device,
             layout: Layout::Strided,
-            flags: flags | if contiguous { CONTIGUOUS } else { 0 },
+            flags: flags | contiguous | cpu,
+            engine_bits: AtomicU8::new(0),
+            made_by: None,
             edge: OnceLock::new(),
             state: OnceLock::new(),
         }))
@@ -93,22 +125,23 @@ impl Tensor {
         device: Device,
     ) -> Result<Tensor> {
         let storage = Storage::empty(numel as usize * dtype.size(), device)?;
-        let sizes = SizeVec::from_slice(sizes);
-        let strides = geometry::contiguous_strides(&sizes);
-        Ok(Tensor(Arc::new(TensorImpl {
-            owner: Owner::Storage(storage),
-            sizes,
-            strides,
-            offset: 0,
-            numel,
-            keys: AtomicU32::new(device.key_set().0),
-            dtype,
-            device,
-            layout: Layout::Strided,
-            flags: CONTIGUOUS | fresh_flags(),
-            edge: OnceLock::new(),
-            state: OnceLock::new(),
-        })))
+        let facts = Survey::row_major(numel);
+        Ok(Self::surveyed(Owner::Storage(storage), Dims::contiguous(sizes), facts, 0, dtype, device, fresh_flags()))
+    }
+    /// A fresh contiguous tensor of the same sizes, on the CPU.
+    #[inline]
+    pub(crate) fn fresh_like(&self, dtype: DType) -> Result<Tensor> {
+        let numel = self.0.numel;
+        let storage = Storage::empty(numel as usize * dtype.size(), Device::Cpu)?;
+        let facts = Survey::row_major(numel);
+        let owner = Owner::Storage(storage);
+        if self.0.flags & ROW_MAJOR != 0
+            && let Some(dims) = self.0.dims.short()
+        {
+            return Ok(Self::surveyed(owner, dims, facts, 0, dtype, Device::Cpu, fresh_flags()));
+        }
+        let dims = Dims::contiguous(self.sizes());
+        Ok(Self::surveyed(owner, dims, facts, 0, dtype, Device::Cpu, fresh_flags()))
     }
     /// A fresh tensor with any bytes in it.
     ///
@@ -150,15 +183,7 @@ impl Tensor {
                 ))
             })?;
         let storage = Storage::empty(bytes, device)?;
-        Ok(Self::build(
-            Owner::Storage(storage),
-            SizeVec::from_slice(sizes),
-            SizeVec::from_slice(strides),
-            0,
-            dtype,
-            device,
-            fresh_flags(),
-        ))
+        Ok(Self::build(Owner::Storage(storage), sizes, strides, 0, dtype, device, fresh_flags()))
     }
     /// A fresh contiguous tensor with any bytes in it.
     pub fn empty_raw(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
@@ -174,15 +199,7 @@ impl Tensor {
     }
     fn on_storage(storage: Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Tensor {
         let device = storage.device();
-        Self::build(
-            Owner::Storage(storage),
-            SizeVec::from_slice(sizes),
-            SizeVec::from_slice(strides),
-            offset,
-            dtype,
-            device,
-            fresh_flags(),
-        )
+        Self::build(Owner::Storage(storage), sizes, strides, offset, dtype, device, fresh_flags())
     }
     /// A tensor over existing storage.
     ///
@@ -215,9 +232,25 @@ impl Tensor {
     }
     /// A zero-dim tensor of one element.
     pub fn scalar_raw<T: Element>(v: T) -> Result<Tensor> {
-        let t = Self::fresh_contiguous(&[], 1, T::DTYPE, Device::Cpu)?;
-        t.storage().with_bytes_mut(|b| b[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&v)))?;
-        Ok(t)
+        Self::number(v, 0)
+    }
+    /// The same, counted as a Python number in type promotion.
+    pub fn wrapped_raw<T: Element>(v: T) -> Result<Tensor> {
+        Self::number(v, WRAPPED)
+    }
+    #[inline]
+    fn number<T: Element>(v: T, flags: u8) -> Result<Tensor> {
+        let storage = Storage::of_bytes(bytemuck::bytes_of(&v))?;
+        let facts = Survey::row_major(1);
+        Ok(Self::surveyed(
+            Owner::Storage(storage),
+            Dims::contiguous(&[]),
+            facts,
+            0,
+            T::DTYPE,
+            Device::Cpu,
+            flags | fresh_flags(),
+        ))
     }
 
     /// Another geometry over the same memory: how every view is made. The result remembers its root tensor.
@@ -225,48 +258,107 @@ impl Tensor {
     /// # Errors
     /// When the geometry leaves the storage.
     #[inline]
-    pub fn view_raw(&self, sizes: SizeVec, strides: SizeVec, offset: i64) -> Result<Tensor> {
+    pub fn view_raw(
+        &self,
+        sizes: impl AsRef<[i64]>,
+        strides: impl AsRef<[i64]>,
+        offset: i64,
+    ) -> Result<Tensor> {
         self.view_typed(sizes, strides, offset, self.0.dtype, self.lazy_bits())
     }
     /// The same, with another dtype or other lazy bits.
+    #[inline]
     pub fn view_typed(
         &self,
-        sizes: SizeVec,
-        strides: SizeVec,
+        sizes: impl AsRef<[i64]>,
+        strides: impl AsRef<[i64]>,
         offset: i64,
         dtype: DType,
         bits: LazyBits,
     ) -> Result<Tensor> {
-        check_bounds(self.storage(), &sizes, &strides, offset, dtype)?;
+        self.view_of(sizes.as_ref(), strides.as_ref(), offset, dtype, bits)
+    }
+    fn view_of(
+        &self,
+        sizes: &[i64],
+        strides: &[i64],
+        offset: i64,
+        dtype: DType,
+        bits: LazyBits,
+    ) -> Result<Tensor> {
+        let root = self.root();
+        let facts = check_bounds(root.storage(), sizes, strides, offset, dtype)?;
         let flags =
             if bits.conj { CONJ } else { 0 } | if bits.neg { NEG } else { 0 } | self.0.flags & INFERENCE;
-        Ok(Self::build(Owner::Base(self.root().clone()), sizes, strides, offset, dtype, self.0.device, flags))
+        let (owner, dims) = (Owner::Base(root.clone()), Dims::new(sizes, strides));
+        Ok(Self::surveyed(owner, dims, facts, offset, dtype, self.0.device, flags))
+    }
+    /// A view whose sizes and strides are this tensor's after `edit`, which keeps their number.
+    ///
+    /// # Errors
+    /// When the geometry leaves the storage.
+    #[inline]
+    pub(crate) fn view_edited(
+        &self,
+        offset: i64,
+        edit: impl FnOnce(&mut [i64], &mut [i64]),
+    ) -> Result<Tensor> {
+        let i = &*self.0;
+        let (owner, flags) = (Owner::Base(self.root().clone()), i.flags & (CONJ | NEG | INFERENCE));
+        let unknown = Survey { numel: 0, contiguous: false, row_major: false, last: 0 };
+        let mut t = match i.dims.short() {
+            Some(dims) => Self::surveyed(owner, dims, unknown, offset, i.dtype, i.device, flags),
+            None => {
+                let dims = Dims::new(self.sizes(), self.strides());
+                Self::surveyed(owner, dims, unknown, offset, i.dtype, i.device, flags)
+            }
+        };
+        // edited where it lies: changed on the stack and then copied, it would be waited for
+        if let Some(new) = Shared::get_mut(&mut t.0) {
+            let (sizes, strides) = new.dims.parts_mut();
+            edit(sizes, strides);
+            let facts = check_bounds(self.storage(), sizes, strides, offset, i.dtype)?;
+            new.numel = facts.numel;
+            new.flags |= facts.flags();
+        }
+        Ok(t)
+    }
+    /// A view with other sizes where both geometries are row-major and have the same number of elements: the most frequent
+    /// view, which needs no search for strides and cannot leave the storage.
+    #[inline]
+    pub(crate) fn view_row_major(&self, sizes: &[i64]) -> Option<Tensor> {
+        let i = &*self.0;
+        let mut n = 1i64;
+        for &s in sizes {
+            n = if s > 0 { n.checked_mul(s)? } else { return None };
+        }
+        if n != i.numel || i.flags & ROW_MAJOR == 0 {
+            return None;
+        }
+        let facts = Survey::row_major(n);
+        let owner = Owner::Base(self.root().clone());
+        let flags = i.flags & (CONJ | NEG | INFERENCE);
+        Some(Self::surveyed(owner, Dims::contiguous(sizes), facts, i.offset, i.dtype, i.device, flags))
     }
     /// The same memory and geometry as a tensor of its own: no view, no history (`detach`).
     pub fn alias_detached(&self) -> Tensor {
-        let i = &*self.0;
-        Self::build(
-            Owner::Storage(self.storage().clone()),
-            i.sizes.clone(),
-            i.strides.clone(),
-            i.offset,
-            i.dtype,
-            i.device,
-            i.flags & (CONJ | NEG | INFERENCE),
-        )
+        self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE))
     }
     /// The same tensor counted as a Python number in type promotion.
     pub fn into_wrapped_number(self) -> Tensor {
+        self.alias_with(self.0.flags | WRAPPED)
+    }
+    fn alias_with(&self, flags: u8) -> Tensor {
         let i = &*self.0;
-        Self::build(
-            Owner::Storage(self.storage().clone()),
-            i.sizes.clone(),
-            i.strides.clone(),
-            i.offset,
-            i.dtype,
-            i.device,
-            i.flags | WRAPPED,
-        )
+        let owner = Owner::Storage(self.storage().clone());
+        let facts = Survey {
+            numel: i.numel,
+            contiguous: self.is_contiguous(),
+            row_major: i.flags & ROW_MAJOR != 0,
+            last: 0,
+        };
+        let dims = Dims::new(self.sizes(), self.strides());
+        Self::surveyed(owner, dims, facts, i.offset, i.dtype, i.device, flags)
     }
     /// The root tensor that a view was made of, or the tensor itself.
     #[inline]
@@ -298,19 +390,19 @@ impl Tensor {
     #[inline]
     #[doc(alias = "torch.Tensor.shape")]
     pub fn sizes(&self) -> &[i64] {
-        &self.0.sizes
+        self.0.dims.sizes()
     }
     /// Sizes of all dimensions.
     #[inline]
     #[doc(alias = "torch.Tensor.size")]
     pub fn shape(&self) -> &[i64] {
-        &self.0.sizes
+        self.0.dims.sizes()
     }
     /// Strides of all dimensions, in elements.
     #[inline]
     #[doc(alias = "torch.Tensor.stride")]
     pub fn strides(&self) -> &[i64] {
-        &self.0.strides
+        self.0.dims.strides()
     }
     /// Offset of the first element in the storage, in elements.
     #[inline]
@@ -330,7 +422,7 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.dim")]
     #[doc(alias = "torch.Tensor.ndim")]
     pub fn dim(&self) -> usize {
-        self.0.sizes.len()
+        self.0.dims.rank()
     }
     /// Element type.
     #[inline]
@@ -382,10 +474,21 @@ impl Tensor {
     pub fn is_wrapped_number(&self) -> bool {
         self.0.flags & WRAPPED != 0
     }
-    /// Contiguous, no lazy bits, not a wrapped number: what fast paths ask for, in one test.
+    /// Contiguous, on the CPU, no lazy bits, not a wrapped number: what fast paths ask for, in one test.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
-        self.0.flags & (CONTIGUOUS | CONJ | NEG | WRAPPED) == CONTIGUOUS
+        self.0.flags & (CONTIGUOUS | CPU | CONJ | NEG | WRAPPED) == CONTIGUOUS | CPU
+    }
+    /// A number on the CPU, in one test. Lazy bits and views do not occur with numbers.
+    #[inline(always)]
+    pub(crate) fn is_plain_number(&self) -> bool {
+        self.0.flags & (CONTIGUOUS | CPU | CONJ | NEG | WRAPPED) == CONTIGUOUS | CPU | WRAPPED
+            && self.0.numel == 1
+    }
+    /// Equal sizes.
+    #[inline(always)]
+    pub(crate) fn same_sizes(&self, o: &Tensor) -> bool {
+        self.0.dims.same_sizes(&o.0.dims)
     }
     /// Bytes of one element.
     #[doc(alias = "torch.Tensor.element_size")]
@@ -396,16 +499,29 @@ impl Tensor {
     /// Identity of the handle's target: equal for clones.
     #[inline]
     pub fn id(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        Shared::as_ptr(&self.0) as usize
     }
     /// Whether both handles are the same tensor (Python's `is`).
     #[inline]
     pub fn is_same(&self, o: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0, &o.0)
+        Shared::same(&self.0, &o.0)
     }
     /// Number of handles on this tensor.
     pub fn handle_count(&self) -> usize {
-        Arc::strong_count(&self.0)
+        Shared::count(&self.0)
+    }
+    /// Whether nobody else has a handle on this tensor or on its memory, and dispatch has nothing to do but call the CPU's
+    /// kernel: then no lock is needed, and no other thread can get in between while the handle is borrowed.
+    #[inline]
+    pub(crate) fn is_unshared(&mut self) -> bool {
+        self.is_plain()
+            && match Shared::get_mut(&mut self.0) {
+                Some(i) => match &mut i.owner {
+                    Owner::Storage(s) => s.is_unshared(),
+                    Owner::Base(_) => false,
+                },
+                None => false,
+            }
     }
     /// Made in inference mode: it can never be part of a graph.
     #[inline(always)]
@@ -451,14 +567,40 @@ impl Tensor {
     /// The gradient edge that the tensor was made with. In-place writes may have rewritten it: the engine knows.
     #[inline]
     pub fn first_edge(&self) -> Option<&Edge> {
-        self.0.edge.get()
+        self.0.made_by.as_ref().or_else(|| self.0.edge.get())
     }
     /// Gives a tensor its history. Only the first call counts.
     #[inline]
     pub fn set_first_edge(&self, e: Edge) -> bool {
-        let fresh = self.0.edge.set(e).is_ok();
+        let fresh = self.0.made_by.is_none() && self.0.edge.set(e).is_ok();
         self.set_key(Key::Autograd, true);
         fresh
+    }
+    /// As [`Tensor::set_first_edge`] without synchronisation, for a tensor that has just been made; gives the edge back
+    /// if there are other handles, or the engine already keeps data of this tensor.
+    #[inline]
+    pub fn set_edge_of_new(&mut self, e: Edge) -> Option<Edge> {
+        match Shared::get_mut(&mut self.0) {
+            Some(i) if i.made_by.is_none() && i.edge.get().is_none() && i.state.get().is_none() => {
+                i.made_by = Some(e);
+                *i.keys.get_mut() |= KeySet::of(Key::Autograd).0;
+                None
+            }
+            _ => Some(e),
+        }
+    }
+    /// Bits that belong to the engine.
+    #[inline(always)]
+    pub fn engine_bits(&self) -> u8 {
+        self.0.engine_bits.load(Ordering::Acquire)
+    }
+    /// Sets or clears bits of the engine.
+    pub fn set_engine_bits(&self, bits: u8, on: bool) {
+        if on {
+            self.0.engine_bits.fetch_or(bits, Ordering::AcqRel);
+        } else {
+            self.0.engine_bits.fetch_and(!bits, Ordering::AcqRel);
+        }
     }
     /// The engine's data of this tensor.
     #[inline]
@@ -506,7 +648,7 @@ impl Tensor {
     pub fn requires_grad(&self) -> bool {
         // the key is also set for tensors with a tangent: those have a state but neither edge nor request
         self.key_set().has(Key::Autograd)
-            && (self.0.edge.get().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
+            && (self.first_edge().is_some() || graph::engine().is_ok_and(|e| (e.requires_grad)(self)))
     }
 }
 
@@ -516,8 +658,23 @@ fn fresh_flags() -> u8 {
     if tls::inference() { INFERENCE } else { 0 }
 }
 
-/// Whether a geometry stays inside a storage.
-fn check_bounds(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Result<()> {
+/// What the geometry is, if it stays inside a storage.
+#[inline(always)]
+fn check_bounds(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Result<Survey> {
+    if let Some(facts) = geometry::survey(sizes, strides)
+        && (0..i64::MAX).contains(&offset)
+        && let Some(elements) = facts.last.checked_add(offset + 1)
+        && let Some(bytes) = elements.checked_mul(dtype.size() as i64)
+        && (facts.numel == 0 || bytes as u64 <= s.nbytes() as u64)
+    {
+        return Ok(facts);
+    }
+    check_slow(s, sizes, strides, offset, dtype)
+}
+/// In numbers that hold any geometry: what does not fit, or was refused because a number overflowed.
+#[cold]
+#[inline(never)]
+fn check_slow(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Result<Survey> {
     let size = dtype.size() as i128;
     let mut last: i128 = offset as i128;
     let mut empty = false;
@@ -525,12 +682,15 @@ fn check_bounds(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype:
     for (&n, &st) in sizes.iter().zip(strides) {
         bad |= n < 0 || st < 0;
         empty |= n == 0;
-        last += (n as i128 - 1) * st as i128;
+        last = last.saturating_add((n as i128 - 1) * st as i128);
     }
-    if bad || (!empty && (last + 1) * size > s.nbytes() as i128) {
-        return Err(out_of_bounds(s, sizes, strides, offset, dtype, (last + 1) * size));
+    if bad || (!empty && last.saturating_add(1).saturating_mul(size) > s.nbytes() as i128) {
+        let need = last.saturating_add(1).saturating_mul(size);
+        return Err(out_of_bounds(s, sizes, strides, offset, dtype, need));
     }
-    Ok(())
+    let numel = geometry::numel(sizes);
+    let contiguous = geometry::is_contiguous(sizes, strides);
+    Ok(Survey { numel, contiguous, row_major: false, last: last as i64 })
 }
 #[cold]
 fn out_of_bounds(

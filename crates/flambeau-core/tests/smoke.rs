@@ -41,28 +41,3 @@ fn errors_are_errors() {
     assert!(Tensor::empty_raw(&[1 << 40], DType::F32, Device::Cpu).is_err());
     assert!(ops::view(&a, &[7]).is_err());
 }
-
-#[test]
-#[ignore = "measurement"]
-fn dispatch_speed() {
-    let a = torch::zeros([1]);
-    let b = torch::zeros([1]);
-    let x = torch::zeros([32, 32]);
-    let time = |name: &str, f: &mut dyn FnMut()| {
-        let mut best = f64::MAX;
-        for _ in 0..50 {
-            let t = std::time::Instant::now();
-            for _ in 0..2000 {
-                f();
-            }
-            best = best.min(t.elapsed().as_secs_f64() / 2000.0);
-        }
-        println!("{name} {:.1} ns", best * 1e9);
-    };
-    time("add_1", &mut || drop(std::hint::black_box(&a + &b)));
-    time("add_", &mut || {
-        a.add_(&b);
-    });
-    time("view", &mut || drop(std::hint::black_box(x.view([8, 128]))));
-    time("transpose", &mut || drop(std::hint::black_box(x.transpose(0, 1))));
-}

@@ -87,6 +87,7 @@ impl Along<'_> {
         }
         let last = self.shape[nd - 1];
         let step = if self.dim == nd - 1 { 0 } else { self.strides[nd - 1] };
+        let along = self.strides[self.dim];
         let mut p = range.start;
         while p < range.end {
             let (mut rest, j0) = (p / last, p % last);
@@ -98,8 +99,10 @@ impl Along<'_> {
                 rest /= self.shape[d];
             }
             let run = (last - j0).min(range.end - p);
-            for j in 0..run {
-                f(p + j, base + (j0 + j) * step + idx[p + j] as usize * self.strides[self.dim]);
+            let mut at = base + j0 * step;
+            for (j, i) in idx[p..p + run].iter().enumerate() {
+                f(p + j, at + *i as usize * along);
+                at += step;
             }
             p += run;
         }
@@ -130,7 +133,9 @@ pub fn gather<T: Copy + Send + Sync>(
     let place = Ptr::new(out);
     parallel_for(idx.len(), GRAIN / 4, |r| {
         // SAFETY: ranges are disjoint.
-        a.each(idx, r, |p, at| unsafe { place.set(p, x[at]) });
+        let out = unsafe { place.slice(r.start, r.len()) };
+        let first = r.start;
+        a.each(idx, r, |p, at| out[p - first] = x[at]);
     });
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`pool`] | thread-local size classes, warm large mappings, statistics |
+//! | [`shared`] | counted handles on values in the pool |
 //! | [`lock`] | the one-word storage lock with its version counter, and [`Holds`] for several locks at once |
 //!
 //! The lock's word has a loom model (`tests/loom.rs`), run by
@@ -12,6 +13,8 @@
 
 pub mod lock;
 pub mod pool;
+pub mod shared;
 
-pub use lock::{Busy, Holds, StorageLock};
+pub use lock::{Busy, Few, Holds, StorageLock};
 pub use pool::{Block, PoolStats};
+pub use shared::{Shared, Slot, arc_with};

@@ -19,6 +19,7 @@
 //! | 31 | writer |
 //! | 32..=63 | version: how often the storage was written, wrapping |
 
+mod few;
 mod holds;
 mod park;
 
@@ -27,6 +28,7 @@ use std::panic::Location;
 
 use park::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+pub use few::Few;
 pub use holds::Holds;
 
 const READERS: u64 = (1 << 29) - 1;

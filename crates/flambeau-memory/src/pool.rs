@@ -85,7 +85,7 @@ impl Drop for Block {
 }
 
 #[inline]
-fn class_of(bytes: usize) -> usize {
+pub(crate) const fn class_of(bytes: usize) -> usize {
     (usize::BITS - (bytes.wrapping_sub(1) | 63).leading_zeros() - MIN_LOG) as usize
 }
 
@@ -123,6 +123,37 @@ pub fn alloc_zeroed(bytes: usize) -> Option<Block> {
         unsafe { b.as_ptr().write_bytes(0, bytes) };
     }
     Some(b)
+}
+
+/// Memory of a whole class with arbitrary content, for a value that fits; without memory the process ends, as with `Box`.
+/// It never unwinds, so that values may wait in registers for their memory.
+#[inline(always)]
+pub(crate) fn take(class: usize) -> NonNull<u8> {
+    match small::pop(class) {
+        Some(ptr) => ptr,
+        None => take_slow(class),
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn take_slow(class: usize) -> NonNull<u8> {
+    match alloc_slow(class_size(class)) {
+        Some((b, _)) => std::mem::ManuallyDrop::new(b).ptr,
+        None => std::alloc::handle_alloc_error(std::alloc::Layout::new::<u8>()),
+    }
+}
+
+/// Takes a block back.
+///
+/// # Safety
+/// `ptr` came from [`take`] with the same class and is not used again.
+#[inline(always)]
+pub(crate) unsafe fn give(ptr: NonNull<u8>, class: usize) {
+    if system::plain() {
+        return free_slow(ptr, class_size(class), PLAIN);
+    }
+    small::free(ptr, class);
 }
 
 /// The second value says that the memory is zero.

@@ -155,7 +155,14 @@ impl<'a> Diff<'a> {
         for (at, text) in &self.formulas {
             let mut unpack = String::new();
             for (n, s) in self.used(text).into_iter().filter(|s| s.1.is_tensor()) {
-                let _ = write!(unpack, "{}", s.unpack(n));
+                let uses = self.formulas.iter().filter(|f| idents(f.1).contains(n)).count();
+                let text = s.unpack(n);
+                // what no other formula needs is handed over
+                unpack.push_str(&if uses == 1 && s.field_ty() == "Saved" {
+                    text.replace(".unpack(", ".unpack_last(")
+                } else {
+                    text
+                });
             }
             let wanted: Vec<String> = at.iter().map(|i| self.wants(*i, "cx.need", own_len)).collect();
             for i in at {
@@ -202,7 +209,12 @@ impl<'a> Diff<'a> {
             }
             body.push_str("Ok(out)\n");
         } else {
-            let _ = writeln!(body, "Ok(Grads::from_iter([{}]))", all.join(", "));
+            // two lie inline
+            let _ = match &all[..] {
+                [a] => writeln!(body, "Ok(Grads::from_buf_and_len([{a}, None], 1))"),
+                [a, b] => writeln!(body, "Ok(Grads::from_buf([{a}, {b}]))"),
+                _ => writeln!(body, "Ok(Grads::from_iter([{}]))", all.join(", ")),
+            };
         }
         let name = &self.name;
         let doc = self.row.schema.full_name();
@@ -239,8 +251,16 @@ impl<'a> Diff<'a> {
         let len = |a: &Arg| format!("{}.len()", arg_ident(&a.name));
         Some(wanted.into_iter().map(|i| self.wants(i, "edges.wants", len)).collect::<Vec<_>>().join(" || "))
     }
-    /// `Edges::new().tensor(self_)`
+    /// `Edges::of([Some(self_)])`, or `Edges::new().list(tensors)`.
     fn edges_text(&self) -> String {
+        if self.edges.len() <= 3 && self.edges.iter().all(|a| a.ty.list.is_none()) {
+            let name = |a: &&Arg| match arg_ident(&a.name) {
+                n if a.ty.opt => n,
+                n => format!("Some({n})"),
+            };
+            let names: Vec<String> = self.edges.iter().map(name).collect();
+            return format!("Edges::of([{}])", names.join(", "));
+        }
         let mut s = String::from("Edges::new()");
         for a in &self.edges {
             let m = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
@@ -407,7 +427,6 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
     let vars: Vec<String> =
         if n == 1 { vec!["out".into()] } else { (0..n).map(|i| format!("out{i}")).collect() };
     let pattern = if n == 1 { vars[0].clone() } else { format!("({})", vars.join(", ")) };
-    let _ = writeln!(out, "let {pattern} = {call}?;");
     let body = construct(d, |name, s| match s {
         Save::Result { list: true, .. } => "SavedList::output(&out, 0)".into(),
         Save::Result { index, diff, .. } => match diff {
@@ -420,7 +439,7 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
     let diff: Vec<&String> = d.scope.diff_outputs().iter().map(|i| &vars[*i]).collect();
     let (record, otherwise) = match (row.kind, d.scope.list_result()) {
         (Kind::View, false) => (
-            format!("rt::record_view({first}, &out, edges, body);"),
+            format!("rt::record_view({first}, &mut out, edges, body);"),
             format!(" else {{\nrt::view_unrecorded({first}, &out);\n}}"),
         ),
         (Kind::View, true) => (
@@ -428,12 +447,19 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
             format!(" else {{\nrt::views_unrecorded({first}, &out);\n}}"),
         ),
         (_, true) => ("rt::record_list(&out, edges, body);".into(), String::new()),
-        _ if diff.len() == 1 => (format!("rt::record(&{}, edges, body);", diff[0]), String::new()),
+        _ if diff.len() == 1 => (format!("rt::record(&mut {}, edges, body);", diff[0]), String::new()),
         _ => {
             let refs: Vec<String> = diff.iter().map(|v| format!("&{v}")).collect();
             (format!("rt::record_multi(&[{}], edges, body);", refs.join(", ")), String::new())
         }
     };
+    // what is recorded by itself gets its history without synchronisation
+    let bound: Vec<String> = vars
+        .iter()
+        .map(|v| if record.contains(&format!("&mut {v},")) { format!("mut {v}") } else { v.clone() })
+        .collect();
+    let bound = if n == 1 { bound[0].clone() } else { format!("({})", bound.join(", ")) };
+    let _ = writeln!(out, "let {bound} = {call}?;");
     let _ = writeln!(
         out,
         "if rec {{\nlet edges = {};\nlet body = {body};\n{}{record}\n}}{otherwise}",

@@ -92,7 +92,7 @@ impl Save {
                 let copied = matches!(*what, "sizes" | "strides");
                 let of = |t: &str| match *what {
                     "geometry" => format!("Geometry::of({t})"),
-                    _ if copied => format!("SizeVec::from_slice({t}.{what}())"),
+                    _ if copied => format!("size_vec({t}.{what}())"),
                     _ => format!("{t}.{what}()"),
                 };
                 let a = arg_ident(&arg.name);

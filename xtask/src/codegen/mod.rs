@@ -85,7 +85,7 @@ const CORE: &str = "flambeau-core";
 fn derivative_uses(family: &str, home: &Path, engine: &str) -> String {
     let mut s = format!(
         "use {engine}::derivatives::views::Geometry;\nuse {engine}::formula::*;\nuse {engine}::runtime::{{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt}};\n\
-         use flambeau_core::dispatch::Key;\nuse flambeau_core::geometry::SizeVec;\n\
+         use flambeau_core::dispatch::Key;\nuse flambeau_core::geometry::{{SizeVec, size_vec}};\n\
          use flambeau_core::{{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor}};\n"
     );
     let module = home.join("src/derivatives");

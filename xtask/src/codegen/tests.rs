@@ -186,7 +186,7 @@ fn derivatives_save_only_what_a_wanted_formula_uses() {
     ));
     for w in [
         "pub struct MulBackward {\ndim: Vec<i64>,\nother: Saved,\nself_: Saved,\nself_sizes: SizeVec,\n}",
-        "if cx.need(0) { let other = &self.other.unpack(cx, \"other\")?; Some(mul(grad, conj(other)?, dim)?) }",
+        "if cx.need(0) { let other = &self.other.unpack_last(cx, \"other\")?; Some(mul(grad, conj(other)?, dim)?) }",
         "Some(reshape(&mul(grad, self_)?, self_sizes)?)",
         "other: Saved::input_if(edges.wants(0), other)",
         "o::x::MUL_.register",

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::blas as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -41,18 +41,18 @@ impl Backward for MmBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mat2 = &self.mat2.unpack(cx, "mat2")?;
+            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
             Some(mm_left(grad, mat2)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mm_right(grad, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mat2.release();
@@ -61,15 +61,15 @@ impl Backward for MmBackward {
 }
 fn mm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
-    let out = rt::below(|| ops::mm(self_, mat2))?;
+    let mut out = rt::below(|| ops::mm(self_, mat2))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(mat2);
+        let edges = Edges::of([Some(self_), Some(mat2)]);
         let body = MmBackward {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
         let t = rt::jvp(|| {
@@ -98,18 +98,18 @@ impl Backward for BmmBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mat2 = &self.mat2.unpack(cx, "mat2")?;
+            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
             Some(bmm_left(grad, mat2)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(bmm_right(grad, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mat2.release();
@@ -118,15 +118,15 @@ impl Backward for BmmBackward {
 }
 fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
-    let out = rt::below(|| ops::bmm(self_, mat2))?;
+    let mut out = rt::below(|| ops::bmm(self_, mat2))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(mat2);
+        let edges = Edges::of([Some(self_), Some(mat2)]);
         let body = BmmBackward {
             mat2: Saved::input_if(edges.wants(0), mat2),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
         let t = rt::jvp(|| {
@@ -164,13 +164,13 @@ impl Backward for AddmmBackward {
         let beta = self.beta;
         let g0 = if cx.need(0) { Some(mul_scalar(grad, beta.conj())?) } else { None };
         let g1 = if cx.need(1) {
-            let mat2 = &self.mat2.unpack(cx, "mat2")?;
+            let mat2 = &self.mat2.unpack_last(cx, "mat2")?;
             Some(mul_scalar(&mm_left(grad, mat2)?, alpha.conj())?)
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let mat1 = &self.mat1.unpack(cx, "mat1")?;
+            let mat1 = &self.mat1.unpack_last(cx, "mat1")?;
             Some(mul_scalar(&mm_right(grad, mat1)?, alpha.conj())?)
         } else {
             None
@@ -190,9 +190,9 @@ fn addmm_autograd(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat1, mat2]);
-    let out = rt::below(|| ops::addmm(self_, mat1, mat2, beta, alpha))?;
+    let mut out = rt::below(|| ops::addmm(self_, mat1, mat2, beta, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(mat1).tensor(mat2);
+        let edges = Edges::of([Some(self_), Some(mat1), Some(mat2)]);
         let body = AddmmBackward {
             alpha,
             beta,
@@ -200,7 +200,7 @@ fn addmm_autograd(
             mat2: Saved::input_if(edges.wants(1), mat2),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
         let t = rt::jvp(|| {
@@ -230,7 +230,7 @@ fn addmm_inplace_autograd(
     let rec = rt::recording(&[self_, mat1, mat2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(mat1).tensor(mat2);
+        let edges = Edges::of([Some(self_), Some(mat1), Some(mat2)]);
         let s_mat1 = Saved::input_if(edges.wants(2), mat1);
         let s_mat2 = Saved::input_if(edges.wants(1), mat2);
         rt::check_saved()?;
@@ -290,13 +290,13 @@ impl Backward for BaddbmmBackward {
         let beta = self.beta;
         let g0 = if cx.need(0) { Some(mul_scalar(grad, beta.conj())?) } else { None };
         let g1 = if cx.need(1) {
-            let batch2 = &self.batch2.unpack(cx, "batch2")?;
+            let batch2 = &self.batch2.unpack_last(cx, "batch2")?;
             Some(mul_scalar(&bmm_left(grad, batch2)?, alpha.conj())?)
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let batch1 = &self.batch1.unpack(cx, "batch1")?;
+            let batch1 = &self.batch1.unpack_last(cx, "batch1")?;
             Some(mul_scalar(&bmm_right(grad, batch1)?, alpha.conj())?)
         } else {
             None
@@ -316,9 +316,9 @@ fn baddbmm_autograd(
     alpha: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, batch1, batch2]);
-    let out = rt::below(|| ops::baddbmm(self_, batch1, batch2, beta, alpha))?;
+    let mut out = rt::below(|| ops::baddbmm(self_, batch1, batch2, beta, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(batch1).tensor(batch2);
+        let edges = Edges::of([Some(self_), Some(batch1), Some(batch2)]);
         let body = BaddbmmBackward {
             alpha,
             batch1: Saved::input_if(edges.wants(2), batch1),
@@ -326,7 +326,7 @@ fn baddbmm_autograd(
             beta,
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
         let t = rt::jvp(|| {
@@ -356,7 +356,7 @@ fn baddbmm_inplace_autograd(
     let rec = rt::recording(&[self_, batch1, batch2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(batch1).tensor(batch2);
+        let edges = Edges::of([Some(self_), Some(batch1), Some(batch2)]);
         let s_batch1 = Saved::input_if(edges.wants(2), batch1);
         let s_batch2 = Saved::input_if(edges.wants(1), batch2);
         rt::check_saved()?;
@@ -411,18 +411,18 @@ impl Backward for DotBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let tensor = &self.tensor.unpack(cx, "tensor")?;
+            let tensor = &self.tensor.unpack_last(cx, "tensor")?;
             Some(mul(grad, &conj(tensor)?)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mul(grad, &conj(self_)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -431,15 +431,15 @@ impl Backward for DotBackward {
 }
 fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor]);
-    let out = rt::below(|| ops::dot(self_, tensor))?;
+    let mut out = rt::below(|| ops::dot(self_, tensor))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(tensor);
+        let edges = Edges::of([Some(self_), Some(tensor)]);
         let body = DotBackward {
             self_: Saved::input_if(edges.wants(1), self_),
             tensor: Saved::input_if(edges.wants(0), tensor),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor]) {
         let t = rt::jvp(|| {

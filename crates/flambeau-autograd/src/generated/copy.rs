@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::copy as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -29,16 +29,16 @@ impl Backward for CloneBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(grad.clone());
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn clone_autograd(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clone(self_, memory_format))?;
+    let mut out = rt::below(|| ops::clone(self_, memory_format))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = CloneBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -58,14 +58,14 @@ impl Backward for CopyBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
         let g1 = if cx.need(1) { Some(grad.clone()) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn copy_inplace_autograd(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         Some(edges)
     } else {
         None
@@ -98,7 +98,7 @@ impl Backward for ToCopyBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_dtype = self.self_dtype;
         let g0 = Some(to_dtype(grad, self_dtype)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn to_copy_autograd(
@@ -111,12 +111,12 @@ fn to_copy_autograd(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out =
+    let mut out =
         rt::below(|| ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ToCopyBackward { self_dtype: self_.dtype() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::indexing as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -85,7 +85,7 @@ impl Backward for IndexBackward {
         let self_sizes = &self.self_sizes[..];
         let indices = &self.indices.unpack_opt(cx, "indices")?[..];
         let g0 = Some(index_backward(grad, self_sizes, indices)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -96,15 +96,13 @@ fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> 
         rt::not_differentiable("index", "indices", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index(self_, indices))?;
+    let mut out = rt::below(|| ops::index(self_, indices))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = IndexBackward {
-            indices: SavedList::input_opt(indices),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            IndexBackward { indices: SavedList::input_opt(indices), self_sizes: size_vec(self_.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -138,7 +136,7 @@ impl Backward for IndexPutBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.indices.release();
@@ -154,12 +152,12 @@ fn index_put_autograd(
         rt::not_differentiable("index_put", "indices", t)?;
     }
     let rec = rt::recording(&[self_, values]);
-    let out = rt::below(|| ops::index_put(self_, indices, values, accumulate))?;
+    let mut out = rt::below(|| ops::index_put(self_, indices, values, accumulate))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(values);
+        let edges = Edges::of([Some(self_), Some(values)]);
         let body = IndexPutBackward { accumulate, indices: SavedList::input_opt(indices) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
         let t = rt::jvp(|| {
@@ -190,7 +188,7 @@ fn index_put_inplace_autograd(
     let rec = rt::recording(&[self_, values]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(values);
+        let edges = Edges::of([Some(self_), Some(values)]);
         let s_indices = SavedList::input_opt(indices);
         rt::check_saved()?;
         Some((edges, s_indices))
@@ -234,9 +232,9 @@ impl Backward for GatherBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(gather_backward(grad, self_sizes, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -245,16 +243,12 @@ impl Backward for GatherBackward {
 fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
     rt::not_differentiable("gather", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
+    let mut out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = GatherBackward {
-            dim,
-            index: Saved::input(index),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let edges = Edges::of([Some(self_)]);
+        let body = GatherBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -300,7 +294,7 @@ impl Backward for ScatterBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -309,13 +303,12 @@ impl Backward for ScatterBackward {
 fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter(self_, dim, index, src))?;
+    let mut out = rt::below(|| ops::scatter(self_, dim, index, src))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
-        let body =
-            ScatterBackward { dim, index: Saved::input(index), src_sizes: SizeVec::from_slice(src.sizes()) };
+        let edges = Edges::of([Some(self_), Some(src)]);
+        let body = ScatterBackward { dim, index: Saved::input(index), src_sizes: size_vec(src.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = rt::jvp(|| {
@@ -339,7 +332,7 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
         rt::check_saved()?;
         Some((edges, s_index))
@@ -350,7 +343,7 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
-        let body = ScatterBackward { dim, index: s_index, src_sizes: SizeVec::from_slice(src.sizes()) };
+        let body = ScatterBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -391,9 +384,9 @@ impl Backward for ScatterValueBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(scatter_zero(grad, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -402,12 +395,12 @@ impl Backward for ScatterValueBackward {
 fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::scatter_value(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::scatter_value(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ScatterValueBackward { dim, index: Saved::input(index) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -430,7 +423,7 @@ fn scatter_value_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, valu
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
         rt::check_saved()?;
         Some((edges, s_index))
@@ -479,7 +472,7 @@ impl Backward for ScatterSrcReduceBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::scatter")?) } else { None };
         let g1 = if cx.need(1) { Some(no_derivative("aten::scatter")?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn scatter_src_reduce_autograd(
@@ -491,11 +484,11 @@ fn scatter_src_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter_src_reduce(self_, dim, index, src, reduce))?;
+    let mut out = rt::below(|| ops::scatter_src_reduce(self_, dim, index, src, reduce))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterSrcReduceBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
@@ -515,7 +508,7 @@ fn scatter_src_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         Some(edges)
     } else {
         None
@@ -550,7 +543,7 @@ impl Backward for ScatterValueReduceBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative("aten::scatter")?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn scatter_value_reduce_autograd(
@@ -562,11 +555,11 @@ fn scatter_value_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::scatter_value_reduce(self_, dim, index, value, reduce))?;
+    let mut out = rt::below(|| ops::scatter_value_reduce(self_, dim, index, value, reduce))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ScatterValueReduceBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
@@ -586,7 +579,7 @@ fn scatter_value_reduce_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -628,12 +621,12 @@ impl Backward for ScatterAddBackward {
         let src_sizes = &self.src_sizes[..];
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
+            let index = &self.index.unpack_last(cx, "index")?;
             Some(gathered(grad, dim, index, src_sizes)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -642,16 +635,16 @@ impl Backward for ScatterAddBackward {
 fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter_add", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter_add(self_, dim, index, src))?;
+    let mut out = rt::below(|| ops::scatter_add(self_, dim, index, src))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterAddBackward {
             dim,
             index: Saved::input_if(edges.wants(1), index),
-            src_sizes: SizeVec::from_slice(src.sizes()),
+            src_sizes: size_vec(src.sizes()),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = rt::jvp(|| {
@@ -675,7 +668,7 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input_if(edges.wants(1), index);
         rt::check_saved()?;
         Some((edges, s_index))
@@ -686,7 +679,7 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::scatter_add_(self_, dim, index, src))?;
     if let Some((edges, s_index)) = before {
-        let body = ScatterAddBackward { dim, index: s_index, src_sizes: SizeVec::from_slice(src.sizes()) };
+        let body = ScatterAddBackward { dim, index: s_index, src_sizes: size_vec(src.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
@@ -735,15 +728,15 @@ impl Backward for ScatterReduceBackward {
         let include_self = self.include_self;
         let reduce = &self.reduce[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let src = &self.src.unpack(cx, "src")?;
+            let index = &self.index.unpack_last(cx, "index")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            let src = &self.src.unpack_last(cx, "src")?;
             scatter_reduce_backward(grad, self_, dim, index, src, reduce, include_self, result)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -762,9 +755,9 @@ fn scatter_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("scatter_reduce", "index", index)?;
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::scatter_reduce(self_, dim, index, src, reduce, include_self))?;
+    let mut out = rt::below(|| ops::scatter_reduce(self_, dim, index, src, reduce, include_self))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = ScatterReduceBackward {
             dim,
             include_self,
@@ -775,7 +768,7 @@ fn scatter_reduce_autograd(
             src: Saved::input(src),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = rt::jvp(|| {
@@ -806,7 +799,7 @@ fn scatter_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, src]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_src = Saved::input(src);
@@ -872,9 +865,9 @@ impl Backward for IndexSelectBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(index_select_backward(grad, self_sizes, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -883,16 +876,13 @@ impl Backward for IndexSelectBackward {
 fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_select", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index_select(self_, dim, index))?;
+    let mut out = rt::below(|| ops::index_select(self_, dim, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = IndexSelectBackward {
-            dim,
-            index: Saved::input(index),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            IndexSelectBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -924,12 +914,12 @@ impl Backward for IndexAddBackward {
         let source_sizes = &self.source_sizes[..];
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
+            let index = &self.index.unpack_last(cx, "index")?;
             Some(mul_scalar(&selected(grad, dim, index, source_sizes)?, alpha.conj())?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -944,17 +934,17 @@ fn index_add_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_add", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_add(self_, dim, index, source, alpha))?;
+    let mut out = rt::below(|| ops::index_add(self_, dim, index, source, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexAddBackward {
             alpha,
             dim,
             index: Saved::input_if(edges.wants(1), index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
+            source_sizes: size_vec(source.sizes()),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         let t = rt::jvp(|| {
@@ -984,7 +974,7 @@ fn index_add_inplace_autograd(
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input_if(edges.wants(1), index);
         rt::check_saved()?;
         Some((edges, s_index))
@@ -995,12 +985,7 @@ fn index_add_inplace_autograd(
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_add_(self_, dim, index, source, alpha))?;
     if let Some((edges, s_index)) = before {
-        let body = IndexAddBackward {
-            alpha,
-            dim,
-            index: s_index,
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let body = IndexAddBackward { alpha, dim, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1056,7 +1041,7 @@ impl Backward for IndexCopyBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1065,16 +1050,13 @@ impl Backward for IndexCopyBackward {
 fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_copy", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
+    let mut out = rt::below(|| ops::index_copy(self_, dim, index, source))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
-        let body = IndexCopyBackward {
-            dim,
-            index: Saved::input(index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let edges = Edges::of([Some(self_), Some(source)]);
+        let body =
+            IndexCopyBackward { dim, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         let t = rt::jvp(|| {
@@ -1098,7 +1080,7 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         rt::check_saved()?;
         Some((edges, s_index))
@@ -1109,8 +1091,7 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::index_copy_(self_, dim, index, source))?;
     if let Some((edges, s_index)) = before {
-        let body =
-            IndexCopyBackward { dim, index: s_index, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = IndexCopyBackward { dim, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1151,9 +1132,9 @@ impl Backward for IndexFillBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(index_zero(grad, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -1162,12 +1143,12 @@ impl Backward for IndexFillBackward {
 fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::index_fill(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::index_fill(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = IndexFillBackward { dim, index: Saved::input(index) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1190,7 +1171,7 @@ fn index_fill_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: 
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_index = Saved::input(index);
         rt::check_saved()?;
         Some((edges, s_index))
@@ -1243,7 +1224,7 @@ impl Backward for IndexFillTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1252,12 +1233,12 @@ impl Backward for IndexFillTensorBackward {
 fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_, value]);
-    let out = rt::below(|| ops::index_fill_tensor(self_, dim, index, value))?;
+    let mut out = rt::below(|| ops::index_fill_tensor(self_, dim, index, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1286,7 +1267,7 @@ fn index_fill_tensor_inplace_autograd(
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let s_index = Saved::input(index);
         rt::check_saved()?;
         Some((edges, s_index))
@@ -1336,15 +1317,15 @@ impl Backward for IndexReduceBackward {
         let include_self = self.include_self;
         let reduce = &self.reduce[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let index = &self.index.unpack(cx, "index")?;
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
-            let source = &self.source.unpack(cx, "source")?;
+            let index = &self.index.unpack_last(cx, "index")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            let source = &self.source.unpack_last(cx, "source")?;
             index_reduce_backward(grad, self_, dim, index, source, reduce, include_self, result)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1363,9 +1344,9 @@ fn index_reduce_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("index_reduce", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::index_reduce(self_, dim, index, source, reduce, include_self))?;
+    let mut out = rt::below(|| ops::index_reduce(self_, dim, index, source, reduce, include_self))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let body = IndexReduceBackward {
             dim,
             include_self,
@@ -1376,7 +1357,7 @@ fn index_reduce_autograd(
             source: Saved::input(source),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         let t = rt::jvp(|| {
@@ -1407,7 +1388,7 @@ fn index_reduce_inplace_autograd(
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         let s_self_ = Saved::copy_of(self_)?;
         let s_source = Saved::input(source);
@@ -1471,9 +1452,9 @@ impl Backward for MaskedSelectBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let mask = &self.mask.unpack(cx, "mask")?;
+        let mask = &self.mask.unpack_last(cx, "mask")?;
         let g0 = Some(masked_select_backward(grad, self_sizes, mask)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.mask.release();
@@ -1482,13 +1463,12 @@ impl Backward for MaskedSelectBackward {
 fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_select", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::masked_select(self_, mask))?;
+    let mut out = rt::below(|| ops::masked_select(self_, mask))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body =
-            MaskedSelectBackward { mask: Saved::input(mask), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let edges = Edges::of([Some(self_)]);
+        let body = MaskedSelectBackward { mask: Saved::input(mask), self_sizes: size_vec(self_.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1512,9 +1492,9 @@ impl Backward for MaskedFillBackward {
     const NAME: &'static str = "MaskedFillBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let mask = &self.mask.unpack(cx, "mask")?;
+        let mask = &self.mask.unpack_last(cx, "mask")?;
         let g0 = Some(masked_not(mask, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.mask.release();
@@ -1523,12 +1503,12 @@ impl Backward for MaskedFillBackward {
 fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::masked_fill(self_, mask, value))?;
+    let mut out = rt::below(|| ops::masked_fill(self_, mask, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MaskedFillBackward { mask: Saved::input(mask) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1551,7 +1531,7 @@ fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) ->
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_mask = Saved::input(mask);
         rt::check_saved()?;
         Some((edges, s_mask))
@@ -1602,7 +1582,7 @@ impl Backward for MaskedFillTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mask.release();
@@ -1611,12 +1591,12 @@ impl Backward for MaskedFillTensorBackward {
 fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_, value]);
-    let out = rt::below(|| ops::masked_fill_tensor(self_, mask, value))?;
+    let mut out = rt::below(|| ops::masked_fill_tensor(self_, mask, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1640,7 +1620,7 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
     let rec = rt::recording(&[self_, value]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(value);
+        let edges = Edges::of([Some(self_), Some(value)]);
         let s_mask = Saved::input(mask);
         rt::check_saved()?;
         Some((edges, s_mask))
@@ -1694,7 +1674,7 @@ impl Backward for MaskedScatterBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mask.release();
@@ -1703,15 +1683,12 @@ impl Backward for MaskedScatterBackward {
 fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_scatter", "mask", mask)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
+    let mut out = rt::below(|| ops::masked_scatter(self_, mask, source))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
-        let body = MaskedScatterBackward {
-            mask: Saved::input(mask),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let edges = Edges::of([Some(self_), Some(source)]);
+        let body = MaskedScatterBackward { mask: Saved::input(mask), source_sizes: size_vec(source.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         let t = rt::jvp(|| {
@@ -1735,7 +1712,7 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_mask = Saved::input(mask);
         rt::check_saved()?;
         Some((edges, s_mask))
@@ -1746,7 +1723,7 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::masked_scatter_(self_, mask, source))?;
     if let Some((edges, s_mask)) = before {
-        let body = MaskedScatterBackward { mask: s_mask, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = MaskedScatterBackward { mask: s_mask, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1781,9 +1758,9 @@ impl Backward for TakeBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
-        let index = &self.index.unpack(cx, "index")?;
+        let index = &self.index.unpack_last(cx, "index")?;
         let g0 = Some(take_backward(grad, self_sizes, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.index.release();
@@ -1792,13 +1769,12 @@ impl Backward for TakeBackward {
 fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("take", "index", index)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::take(self_, index))?;
+    let mut out = rt::below(|| ops::take(self_, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body =
-            TakeBackward { index: Saved::input(index), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let edges = Edges::of([Some(self_)]);
+        let body = TakeBackward { index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1838,7 +1814,7 @@ impl Backward for PutBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.index.release();
@@ -1847,16 +1823,13 @@ impl Backward for PutBackward {
 fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     rt::not_differentiable("put", "index", index)?;
     let rec = rt::recording(&[self_, source]);
-    let out = rt::below(|| ops::put(self_, index, source, accumulate))?;
+    let mut out = rt::below(|| ops::put(self_, index, source, accumulate))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(source);
-        let body = PutBackward {
-            accumulate,
-            index: Saved::input(index),
-            source_sizes: SizeVec::from_slice(source.sizes()),
-        };
+        let edges = Edges::of([Some(self_), Some(source)]);
+        let body =
+            PutBackward { accumulate, index: Saved::input(index), source_sizes: size_vec(source.sizes()) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
         let t = rt::jvp(|| {
@@ -1880,7 +1853,7 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
     let rec = rt::recording(&[self_, source]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(source);
+        let edges = Edges::of([Some(self_), Some(source)]);
         let s_index = Saved::input(index);
         rt::check_saved()?;
         Some((edges, s_index))
@@ -1891,8 +1864,7 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
         if rt::dual_active() { Some(rt::jvp(|| flambeau_core::ops::clone(self_, None))?) } else { None };
     rt::below(|| ops::put_(self_, index, source, accumulate))?;
     if let Some((edges, s_index)) = before {
-        let body =
-            PutBackward { accumulate, index: s_index, source_sizes: SizeVec::from_slice(source.sizes()) };
+        let body = PutBackward { accumulate, index: s_index, source_sizes: size_vec(source.sizes()) };
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
@@ -1926,16 +1898,16 @@ impl Backward for SelectScatterBackward {
         let index = self.index;
         let g0 = if cx.need(0) { Some(select_scatter_self(grad, dim, index)?) } else { None };
         let g1 = if cx.need(1) { Some(select(grad, dim, index)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
+    let mut out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = SelectScatterBackward { dim, index };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = rt::jvp(|| {
@@ -1971,7 +1943,7 @@ impl Backward for SliceScatterBackward {
         let step = self.step;
         let g0 = if cx.need(0) { Some(slice_scatter_self(grad, dim, start, end, step)?) } else { None };
         let g1 = if cx.need(1) { Some(ops::slice(grad, dim, start, end, step)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn slice_scatter_autograd(
@@ -1983,11 +1955,11 @@ fn slice_scatter_autograd(
     step: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::slice_scatter(self_, src, dim, start, end, step))?;
+    let mut out = rt::below(|| ops::slice_scatter(self_, src, dim, start, end, step))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = SliceScatterBackward { dim, end, start, step };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = rt::jvp(|| {
@@ -2021,7 +1993,7 @@ impl Backward for DiagonalScatterBackward {
         let offset = self.offset;
         let g0 = if cx.need(0) { Some(diagonal_scatter_self(grad, offset, dim1, dim2)?) } else { None };
         let g1 = if cx.need(1) { Some(ops::diagonal(grad, offset, dim1, dim2)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn diagonal_scatter_autograd(
@@ -2032,11 +2004,11 @@ fn diagonal_scatter_autograd(
     dim2: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
-    let out = rt::below(|| ops::diagonal_scatter(self_, src, offset, dim1, dim2))?;
+    let mut out = rt::below(|| ops::diagonal_scatter(self_, src, offset, dim1, dim2))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(src);
+        let edges = Edges::of([Some(self_), Some(src)]);
         let body = DiagonalScatterBackward { dim1, dim2, offset };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
         let t = rt::jvp(|| {

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::joining as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -50,16 +50,16 @@ impl Backward for CatBackward {
 }
 fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let rec = rt::recording_list(tensors);
-    let out = rt::below(|| ops::cat(tensors, dim))?;
+    let mut out = rt::below(|| ops::cat(tensors, dim))?;
     if rec {
         let edges = Edges::new().list(tensors);
         let body = CatBackward {
             dim,
             tensors_dtype: tensors.iter().map(|t| t.dtype()).collect(),
-            tensors_sizes: tensors.iter().map(|t| SizeVec::from_slice(t.sizes())).collect(),
+            tensors_sizes: tensors.iter().map(|t| size_vec(t.sizes())).collect(),
             tensors_len: tensors.len(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -117,16 +117,16 @@ impl Backward for FlipBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dims = &self.dims[..];
         let g0 = Some(flip(grad, dims)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn flip_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::flip(self_, dims))?;
+    let mut out = rt::below(|| ops::flip(self_, dims))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = FlipBackward { dims: dims.to_vec() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -148,16 +148,16 @@ impl Backward for TrilBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let diagonal = self.diagonal;
         let g0 = Some(tril(grad, diagonal)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn tril_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::tril(self_, diagonal))?;
+    let mut out = rt::below(|| ops::tril(self_, diagonal))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = TrilBackward { diagonal };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -173,7 +173,7 @@ fn tril_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -207,16 +207,16 @@ impl Backward for TriuBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let diagonal = self.diagonal;
         let g0 = Some(triu(grad, diagonal)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn triu_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::triu(self_, diagonal))?;
+    let mut out = rt::below(|| ops::triu(self_, diagonal))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = TriuBackward { diagonal };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -232,7 +232,7 @@ fn triu_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::pointwise as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -125,16 +125,16 @@ impl Backward for AddBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, alpha.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::add(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::add(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = AddBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -154,7 +154,7 @@ fn add_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         Some(edges)
     } else {
         None
@@ -193,16 +193,16 @@ impl Backward for SubBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::sub(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::sub(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = SubBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -222,7 +222,7 @@ fn sub_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         Some(edges)
     } else {
         None
@@ -261,16 +261,16 @@ impl Backward for RsubBackward {
         let alpha = self.alpha;
         let g0 = if cx.need(0) { Some(mul_scalar(grad, -alpha.conj())?) } else { None };
         let g1 = if cx.need(1) { Some(grad.clone()) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::rsub(self_, other, alpha))?;
+    let mut out = rt::below(|| ops::rsub(self_, other, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = RsubBackward { alpha };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -296,18 +296,18 @@ impl Backward for MulBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            Some(mul(grad, &conj(other)?)?)
+            let other = &self.other.unpack_last(cx, "other")?;
+            Some(mul_conj(grad, other)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let self_ = &self.self_.unpack(cx, "self")?;
-            Some(mul(grad, &conj(self_)?)?)
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            Some(mul_conj(grad, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -316,23 +316,23 @@ impl Backward for MulBackward {
 }
 fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::mul(self_, other))?;
+    let mut out = rt::below(|| ops::mul(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MulBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let t1 = rt::tangent(other);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul(grad, &conj(other)?))?,
-                rt::elementwise_jvp(t1, |grad| mul(grad, &conj(self_)?))?,
+                rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
+                rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
             ])
         })?;
         rt::set_tangent(&out, t)?;
@@ -344,7 +344,7 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         rt::check_saved()?;
@@ -365,8 +365,8 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
             let t1 = rt::tangent(other);
             let self_ = old.as_ref().unwrap_or(self_);
             rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul(grad, &conj(other)?))?,
-                rt::elementwise_jvp(t1, |grad| mul(grad, &conj(self_)?))?,
+                rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
+                rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
             ])
         })?;
         rt::set_tangent_inplace(self_, t)?;
@@ -395,12 +395,12 @@ impl Backward for DivBackward {
         };
         let g1 = if cx.need(1) {
             let other = &self.other.unpack(cx, "other")?;
-            let result = &self.result.unpack(cx, "result")?;
+            let result = &self.result.unpack_last(cx, "result")?;
             Some(neg(&mul(grad, &conj(&div(result, other)?)?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -409,12 +409,12 @@ impl Backward for DivBackward {
 }
 fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::div(self_, other))?;
+    let mut out = rt::below(|| ops::div(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivBackward { other: Saved::input(other), result: Saved::output(&out, 0) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -435,7 +435,7 @@ fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         rt::check_saved()?;
         Some((edges, s_other))
@@ -485,12 +485,12 @@ impl Backward for DivModeBackward {
         };
         let g1 = if cx.need(1) {
             let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(div_mode_other(grad, self_, other, rounding_mode)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -499,16 +499,16 @@ impl Backward for DivModeBackward {
 }
 fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
+    let mut out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = DivModeBackward {
             other: Saved::input(other),
             rounding_mode: rounding_mode.map(str::to_string),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -528,7 +528,7 @@ fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Opti
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         rt::check_saved()?;
@@ -579,16 +579,16 @@ impl Backward for FloorDivideBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::floor_divide")?) } else { None };
         let g1 = if cx.need(1) { Some(no_derivative("aten::floor_divide")?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn floor_divide_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::floor_divide(self_, other))?;
+    let mut out = rt::below(|| ops::floor_divide(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FloorDivideBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -608,7 +608,7 @@ fn floor_divide_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         Some(edges)
     } else {
         None
@@ -647,13 +647,13 @@ impl Backward for RemainderBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -662,15 +662,15 @@ impl Backward for RemainderBackward {
 }
 fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::remainder(self_, other))?;
+    let mut out = rt::below(|| ops::remainder(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = RemainderBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -692,7 +692,7 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         rt::check_saved()?;
@@ -739,13 +739,13 @@ impl Backward for FmodBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -754,15 +754,15 @@ impl Backward for FmodBackward {
 }
 fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmod(self_, other))?;
+    let mut out = rt::below(|| ops::fmod(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmodBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -784,7 +784,7 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         rt::check_saved()?;
@@ -839,13 +839,13 @@ impl Backward for PowBackward {
         };
         let g1 = if cx.need(1) {
             let exponent = &self.exponent.unpack(cx, "exponent")?;
-            let result = &self.result.unpack(cx, "result")?;
+            let result = &self.result.unpack_last(cx, "result")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(pow_exponent(grad, self_, exponent, result)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.exponent.release();
@@ -855,16 +855,16 @@ impl Backward for PowBackward {
 }
 fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, exponent]);
-    let out = rt::below(|| ops::pow(self_, exponent))?;
+    let mut out = rt::below(|| ops::pow(self_, exponent))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(exponent);
+        let edges = Edges::of([Some(self_), Some(exponent)]);
         let body = PowBackward {
             exponent: Saved::input(exponent),
             result: Saved::output(&out, 0),
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
         let t = rt::jvp(|| {
@@ -885,7 +885,7 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, exponent]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(exponent);
+        let edges = Edges::of([Some(self_), Some(exponent)]);
         let s_exponent = Saved::input(exponent);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
@@ -943,7 +943,7 @@ impl Backward for MaximumBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -952,12 +952,12 @@ impl Backward for MaximumBackward {
 }
 fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::maximum(self_, other))?;
+    let mut out = rt::below(|| ops::maximum(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MaximumBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1000,7 +1000,7 @@ impl Backward for MinimumBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1009,12 +1009,12 @@ impl Backward for MinimumBackward {
 }
 fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::minimum(self_, other))?;
+    let mut out = rt::below(|| ops::minimum(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = MinimumBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1057,7 +1057,7 @@ impl Backward for FmaxBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1066,12 +1066,12 @@ impl Backward for FmaxBackward {
 }
 fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmax(self_, other))?;
+    let mut out = rt::below(|| ops::fmax(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FmaxBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1114,7 +1114,7 @@ impl Backward for FminBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1123,12 +1123,12 @@ impl Backward for FminBackward {
 }
 fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::fmin(self_, other))?;
+    let mut out = rt::below(|| ops::fmin(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = FminBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1198,16 +1198,16 @@ impl Backward for ClampTensorBackward {
 }
 fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
-    let out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
+    let mut out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_).opt(min).opt(max);
+        let edges = Edges::of([Some(self_), min, max]);
         let body = ClampTensorBackward {
             max: SavedOpt::input(max),
             min: SavedOpt::input(min),
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -1237,7 +1237,7 @@ fn clamp_tensor_inplace_autograd(self_: &Tensor, min: Option<&Tensor>, max: Opti
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).opt(min).opt(max);
+        let edges = Edges::of([Some(self_), min, max]);
         let s_max = SavedOpt::input(max);
         let s_min = SavedOpt::input(min);
         let s_self_ = Saved::copy_of(self_)?;
@@ -1309,9 +1309,9 @@ impl Backward for ClampBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
         let min = self.min;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(clamp_self(grad, self_, min, max)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1319,12 +1319,12 @@ impl Backward for ClampBackward {
 }
 fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp(self_, min, max))?;
+    let mut out = rt::below(|| ops::clamp(self_, min, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampBackward { max, min, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1340,7 +1340,7 @@ fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scala
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -1397,7 +1397,7 @@ impl Backward for ClampMinTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.min.release();
@@ -1406,12 +1406,12 @@ impl Backward for ClampMinTensorBackward {
 }
 fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, min]);
-    let out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
+    let mut out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(min);
+        let edges = Edges::of([Some(self_), Some(min)]);
         let body = ClampMinTensorBackward { min: Saved::input(min), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
         let t = rt::jvp(|| {
@@ -1431,7 +1431,7 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
     let rec = rt::recording(&[self_, min]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(min);
+        let edges = Edges::of([Some(self_), Some(min)]);
         let s_min = Saved::input(min);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
@@ -1475,9 +1475,9 @@ impl Backward for ClampMinBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let min = self.min;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(masked(&ops::gt(self_, &number(min)?)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1485,12 +1485,12 @@ impl Backward for ClampMinBackward {
 }
 fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp_min(self_, min))?;
+    let mut out = rt::below(|| ops::clamp_min(self_, min))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampMinBackward { min, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1506,7 +1506,7 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -1558,7 +1558,7 @@ impl Backward for ClampMaxTensorBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.max.release();
@@ -1567,12 +1567,12 @@ impl Backward for ClampMaxTensorBackward {
 }
 fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, max]);
-    let out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
+    let mut out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(max);
+        let edges = Edges::of([Some(self_), Some(max)]);
         let body = ClampMaxTensorBackward { max: Saved::input(max), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
         let t = rt::jvp(|| {
@@ -1592,7 +1592,7 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
     let rec = rt::recording(&[self_, max]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(max);
+        let edges = Edges::of([Some(self_), Some(max)]);
         let s_max = Saved::input(max);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
@@ -1636,9 +1636,9 @@ impl Backward for ClampMaxBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(masked(&ops::lt(self_, &number(max)?)?, grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1646,12 +1646,12 @@ impl Backward for ClampMaxBackward {
 }
 fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::clamp_max(self_, max))?;
+    let mut out = rt::below(|| ops::clamp_max(self_, max))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ClampMaxBackward { max, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1667,7 +1667,7 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -1719,8 +1719,8 @@ impl Backward for LerpTensorBackward {
             None
         };
         let g2 = if cx.need(2) {
-            let end = &self.end.unpack(cx, "end")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let end = &self.end.unpack_last(cx, "end")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(chain(grad, sub(end, self_))?)
         } else {
             None
@@ -1735,16 +1735,16 @@ impl Backward for LerpTensorBackward {
 }
 fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end, weight]);
-    let out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
+    let mut out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
+        let edges = Edges::of([Some(self_), Some(end), Some(weight)]);
         let body = LerpTensorBackward {
             end: Saved::input_if(edges.wants(2), end),
             self_: Saved::input_if(edges.wants(2), self_),
             weight: Saved::input_if(edges.wants(0) || edges.wants(1), weight),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
         let t = rt::jvp(|| {
@@ -1766,7 +1766,7 @@ fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -
     let rec = rt::recording(&[self_, end, weight]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(end).tensor(weight);
+        let edges = Edges::of([Some(self_), Some(end), Some(weight)]);
         let s_end = Saved::input_if(edges.wants(2), end);
         let s_self_ = Saved::copy_of_if(edges.wants(2), self_)?;
         let s_weight = Saved::input_if(edges.wants(0) || edges.wants(1), weight);
@@ -1814,16 +1814,16 @@ impl Backward for LerpBackward {
         let weight = self.weight;
         let g0 = if cx.need(0) { Some(lerp_self(grad, weight)?) } else { None };
         let g1 = if cx.need(1) { Some(mul_scalar(grad, weight.conj())?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end]);
-    let out = rt::below(|| ops::lerp(self_, end, weight))?;
+    let mut out = rt::below(|| ops::lerp(self_, end, weight))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(end);
+        let edges = Edges::of([Some(self_), Some(end)]);
         let body = LerpBackward { weight };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end]) {
         let t = rt::jvp(|| {
@@ -1843,7 +1843,7 @@ fn lerp_inplace_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result
     let rec = rt::recording(&[self_, end]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(end);
+        let edges = Edges::of([Some(self_), Some(end)]);
         Some(edges)
     } else {
         None
@@ -1884,13 +1884,13 @@ impl Backward for AddcmulBackward {
         let value = self.value;
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
         let g1 = if cx.need(1) {
-            let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
+            let tensor2 = &self.tensor2.unpack_last(cx, "tensor2")?;
             Some(chain(grad, mul_scalar(tensor2, value))?)
         } else {
             None
         };
         let g2 = if cx.need(2) {
-            let tensor1 = &self.tensor1.unpack(cx, "tensor1")?;
+            let tensor1 = &self.tensor1.unpack_last(cx, "tensor1")?;
             Some(chain(grad, mul_scalar(tensor1, value))?)
         } else {
             None
@@ -1904,16 +1904,16 @@ impl Backward for AddcmulBackward {
 }
 fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
+    let mut out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let body = AddcmulBackward {
             tensor1: Saved::input_if(edges.wants(2), tensor1),
             tensor2: Saved::input_if(edges.wants(1), tensor2),
             value,
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
         let t = rt::jvp(|| {
@@ -1935,7 +1935,7 @@ fn addcmul_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1), tensor2);
         rt::check_saved()?;
@@ -1993,7 +1993,7 @@ impl Backward for AddcdivBackward {
             None
         };
         let g2 = if cx.need(2) {
-            let tensor1 = &self.tensor1.unpack(cx, "tensor1")?;
+            let tensor1 = &self.tensor1.unpack_last(cx, "tensor1")?;
             let tensor2 = &self.tensor2.unpack(cx, "tensor2")?;
             Some(neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)?)
         } else {
@@ -2008,16 +2008,16 @@ impl Backward for AddcdivBackward {
 }
 fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
-    let out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
+    let mut out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let body = AddcdivBackward {
             tensor1: Saved::input_if(edges.wants(2), tensor1),
             tensor2: Saved::input_if(edges.wants(1) || edges.wants(2), tensor2),
             value,
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
         let t = rt::jvp(|| {
@@ -2041,7 +2041,7 @@ fn addcdiv_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(tensor1).tensor(tensor2);
+        let edges = Edges::of([Some(self_), Some(tensor1), Some(tensor2)]);
         let s_tensor1 = Saved::input_if(edges.wants(2), tensor1);
         let s_tensor2 = Saved::input_if(edges.wants(1) || edges.wants(2), tensor2);
         rt::check_saved()?;
@@ -2102,7 +2102,7 @@ impl Backward for WhereBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.condition.release();
@@ -2111,12 +2111,12 @@ impl Backward for WhereBackward {
 fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("where", "condition", condition)?;
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::where_(condition, self_, other))?;
+    let mut out = rt::below(|| ops::where_(condition, self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = WhereBackward { condition: Saved::input(condition) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2159,7 +2159,7 @@ impl Backward for Atan2Backward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2168,12 +2168,12 @@ impl Backward for Atan2Backward {
 }
 fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::atan2(self_, other))?;
+    let mut out = rt::below(|| ops::atan2(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = Atan2Backward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2193,7 +2193,7 @@ fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
@@ -2239,19 +2239,19 @@ impl Backward for HypotBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
             let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mul(grad, &div(self_, result)?)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
+            let other = &self.other.unpack_last(cx, "other")?;
             let result = &self.result.unpack(cx, "result")?;
             Some(mul(grad, &div(other, result)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2261,16 +2261,16 @@ impl Backward for HypotBackward {
 }
 fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::hypot(self_, other))?;
+    let mut out = rt::below(|| ops::hypot(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = HypotBackward {
             other: Saved::input_if(edges.wants(1), other),
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2291,7 +2291,7 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         rt::check_saved()?;
@@ -2336,14 +2336,14 @@ impl Backward for CopysignBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let result = &self.result.unpack(cx, "result")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let result = &self.result.unpack_last(cx, "result")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(copysign_self(grad, self_, result)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.result.release();
@@ -2352,15 +2352,15 @@ impl Backward for CopysignBackward {
 }
 fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::copysign(self_, other))?;
+    let mut out = rt::below(|| ops::copysign(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = CopysignBackward {
             result: Saved::output(&out, 0),
             self_: Saved::input_if(edges.wants(0), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2381,7 +2381,7 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -2425,14 +2425,14 @@ impl Backward for NextafterBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(nextafter_self(grad, self_, other)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2441,15 +2441,15 @@ impl Backward for NextafterBackward {
 }
 fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::nextafter(self_, other))?;
+    let mut out = rt::below(|| ops::nextafter(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = NextafterBackward {
             other: Saved::input_if(edges.wants(0), other),
             self_: Saved::input_if(edges.wants(0), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2469,7 +2469,7 @@ fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(0), other);
         let s_self_ = Saved::copy_of_if(edges.wants(0), self_)?;
         rt::check_saved()?;
@@ -2511,16 +2511,16 @@ impl Backward for HeavisideBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::heaviside")?) } else { None };
         let g1 = if cx.need(1) { Some(no_derivative("aten::heaviside")?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn heaviside_autograd(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, values]);
-    let out = rt::below(|| ops::heaviside(self_, values))?;
+    let mut out = rt::below(|| ops::heaviside(self_, values))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(values);
+        let edges = Edges::of([Some(self_), Some(values)]);
         let body = HeavisideBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
         let t = rt::jvp(|| {
@@ -2540,7 +2540,7 @@ fn heaviside_inplace_autograd(self_: &Tensor, values: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, values]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(values);
+        let edges = Edges::of([Some(self_), Some(values)]);
         Some(edges)
     } else {
         None
@@ -2591,7 +2591,7 @@ impl Backward for LogaddexpBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2600,12 +2600,12 @@ impl Backward for LogaddexpBackward {
 }
 fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::logaddexp(self_, other))?;
+    let mut out = rt::below(|| ops::logaddexp(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = LogaddexpBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2652,7 +2652,7 @@ impl Backward for Logaddexp2Backward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2661,12 +2661,12 @@ impl Backward for Logaddexp2Backward {
 }
 fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::logaddexp2(self_, other))?;
+    let mut out = rt::below(|| ops::logaddexp2(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = Logaddexp2Backward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2713,7 +2713,7 @@ impl Backward for XlogyBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -2722,12 +2722,12 @@ impl Backward for XlogyBackward {
 }
 fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::xlogy(self_, other))?;
+    let mut out = rt::below(|| ops::xlogy(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = XlogyBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -2747,7 +2747,7 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input(other);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
@@ -2819,9 +2819,9 @@ impl Backward for SoftplusBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let beta = self.beta;
         let threshold = self.threshold;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(softplus_backward(grad, self_, beta, threshold)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -2829,12 +2829,12 @@ impl Backward for SoftplusBackward {
 }
 fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::softplus(self_, beta, threshold))?;
+    let mut out = rt::below(|| ops::softplus(self_, beta, threshold))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SoftplusBackward { beta, self_: Saved::input(self_), threshold };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

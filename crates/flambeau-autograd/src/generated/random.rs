@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::random as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -49,14 +49,14 @@ impl Backward for UniformBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn uniform_inplace_autograd(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -84,14 +84,14 @@ impl Backward for NormalBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn normal_inplace_autograd(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -119,7 +119,7 @@ impl Backward for LogNormalBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn log_normal_inplace_autograd(
@@ -131,7 +131,7 @@ fn log_normal_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -159,14 +159,14 @@ impl Backward for ExponentialBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn exponential_inplace_autograd(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -194,7 +194,7 @@ impl Backward for CauchyBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn cauchy_inplace_autograd(
@@ -206,7 +206,7 @@ fn cauchy_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -234,14 +234,14 @@ impl Backward for GeometricBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn geometric_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -272,12 +272,12 @@ impl Backward for BernoulliTensorBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
         let g1 = if cx.need(1) {
-            let p = &self.p.unpack(cx, "p")?;
+            let p = &self.p.unpack_last(cx, "p")?;
             Some(zeros_like(p)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.p.release();
@@ -291,7 +291,7 @@ fn bernoulli_tensor_inplace_autograd(
     let rec = rt::recording(&[self_, p]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(p);
+        let edges = Edges::of([Some(self_), Some(p)]);
         let s_p = Saved::input_if(edges.wants(1), p);
         rt::check_saved()?;
         Some((edges, s_p))
@@ -321,14 +321,14 @@ impl Backward for BernoulliFloatBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn bernoulli_float_inplace_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -356,16 +356,16 @@ impl Backward for BernoulliBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn bernoulli_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::bernoulli(self_, generator))?;
+    let mut out = rt::below(|| ops::bernoulli(self_, generator))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = BernoulliBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -389,16 +389,16 @@ impl Backward for BernoulliPBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative("aten::bernoulli")?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn bernoulli_p_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::bernoulli_p(self_, p, generator))?;
+    let mut out = rt::below(|| ops::bernoulli_p(self_, p, generator))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = BernoulliPBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| ok(no_derivative("aten::bernoulli")).map(Some))?;
@@ -414,7 +414,7 @@ impl Backward for RandomFromBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn random_from_inplace_autograd(
@@ -426,7 +426,7 @@ fn random_from_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -454,14 +454,14 @@ impl Backward for RandomToBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn random_to_inplace_autograd(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -489,14 +489,14 @@ impl Backward for RandomBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -524,16 +524,16 @@ impl Backward for NormalTensorFloatBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn normal_tensor_float_autograd(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[mean]);
-    let out = rt::below(|| ops::normal_tensor_float(mean, std, generator))?;
+    let mut out = rt::below(|| ops::normal_tensor_float(mean, std, generator))?;
     if rec {
-        let edges = Edges::new().tensor(mean);
+        let edges = Edges::of([Some(mean)]);
         let body = NormalTensorFloatBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean]) {
         let t = rt::jvp(|| {
@@ -562,16 +562,16 @@ impl Backward for NormalFloatTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn normal_float_tensor_autograd(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[std]);
-    let out = rt::below(|| ops::normal_float_tensor(mean, std, generator))?;
+    let mut out = rt::below(|| ops::normal_float_tensor(mean, std, generator))?;
     if rec {
-        let edges = Edges::new().tensor(std);
+        let edges = Edges::of([Some(std)]);
         let body = NormalFloatTensorBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[std]) {
         let t = rt::jvp(|| {
@@ -603,18 +603,18 @@ impl Backward for NormalTensorTensorBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let mean = &self.mean.unpack(cx, "mean")?;
+            let mean = &self.mean.unpack_last(cx, "mean")?;
             Some(zeros_like(mean)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let std = &self.std.unpack(cx, "std")?;
+            let std = &self.std.unpack_last(cx, "std")?;
             Some(zeros_like(std)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.mean.release();
@@ -627,15 +627,15 @@ fn normal_tensor_tensor_autograd(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[mean, std]);
-    let out = rt::below(|| ops::normal_tensor_tensor(mean, std, generator))?;
+    let mut out = rt::below(|| ops::normal_tensor_tensor(mean, std, generator))?;
     if rec {
-        let edges = Edges::new().tensor(mean).tensor(std);
+        let edges = Edges::of([Some(mean), Some(std)]);
         let body = NormalTensorTensorBackward {
             mean: Saved::input_if(edges.wants(0), mean),
             std: Saved::input_if(edges.wants(1), std),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean, std]) {
         let t = rt::jvp(|| {
@@ -674,16 +674,16 @@ impl Backward for PoissonBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn poisson_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::poisson(self_, generator))?;
+    let mut out = rt::below(|| ops::poisson(self_, generator))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = PoissonBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -704,16 +704,16 @@ impl Backward for BinomialBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::binomial")?) } else { None };
         let g1 = if cx.need(1) { Some(no_derivative("aten::binomial")?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn binomial_autograd(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[count, prob]);
-    let out = rt::below(|| ops::binomial(count, prob, generator))?;
+    let mut out = rt::below(|| ops::binomial(count, prob, generator))?;
     if rec {
-        let edges = Edges::new().tensor(count).tensor(prob);
+        let edges = Edges::of([Some(count), Some(prob)]);
         let body = BinomialBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[count, prob]) {
         let t = rt::jvp(|| ok(no_derivative("aten::binomial")).map(Some))?;

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::reduction as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -81,20 +81,16 @@ impl Backward for SumBackward {
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(sum_backward(grad, self_sizes, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn sum_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::sum(self_, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::sum(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = SumBackward {
-            dim: dim.map(|v| v.to_vec()),
-            keepdim,
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = SumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -128,9 +124,9 @@ impl Backward for NansumBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(nansum_backward(grad, self_, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -143,12 +139,12 @@ fn nansum_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::nansum(self_, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::nansum(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = NansumBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -185,10 +181,10 @@ impl Backward for ProdBackward {
     const NAME: &'static str = "ProdBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(prod_backward(grad, self_, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -197,12 +193,12 @@ impl Backward for ProdBackward {
 }
 fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::prod(self_, dtype))?;
+    let mut out = rt::below(|| ops::prod(self_, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ProdBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -237,10 +233,10 @@ impl Backward for ProdDimBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(prod_dim_backward(grad, self_, &result, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -249,13 +245,13 @@ impl Backward for ProdDimBackward {
 }
 fn prod_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::prod_dim(self_, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::prod_dim(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body =
             ProdDimBackward { dim, keepdim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -297,20 +293,17 @@ impl Backward for MeanBackward {
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(mean_backward(grad, self_sizes, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn mean_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = MeanBackward {
-            dim: dim.map(|v| v.to_vec()),
-            keepdim,
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            MeanBackward { dim: dim.map(|v| v.to_vec()), keepdim, self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -346,9 +339,9 @@ impl Backward for VarBackward {
         let correction = self.correction;
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(var_backward(grad, self_, dim, correction, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -361,13 +354,13 @@ fn var_autograd(
     keepdim: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::var(self_, dim, correction, keepdim))?;
+    let mut out = rt::below(|| ops::var(self_, dim, correction, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body =
             VarBackward { correction, dim: dim.map(|v| v.to_vec()), keepdim, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -410,10 +403,10 @@ impl Backward for StdBackward {
         let correction = self.correction;
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(std_backward(grad, self_, &result, dim, correction, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -427,9 +420,9 @@ fn std_autograd(
     keepdim: bool,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::std(self_, dim, correction, keepdim))?;
+    let mut out = rt::below(|| ops::std(self_, dim, correction, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = StdBackward {
             correction,
             dim: dim.map(|v| v.to_vec()),
@@ -438,7 +431,7 @@ fn std_autograd(
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -475,10 +468,10 @@ impl Backward for MaxBackward {
     const NAME: &'static str = "MaxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(evenly_distribute(grad, self_, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -487,12 +480,12 @@ impl Backward for MaxBackward {
 }
 fn max_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::max(self_))?;
+    let mut out = rt::below(|| ops::max(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MaxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -528,9 +521,9 @@ impl Backward for MaxDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -538,16 +531,16 @@ impl Backward for MaxDimBackward {
 }
 fn max_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::max_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::max_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MaxDimBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -584,10 +577,10 @@ impl Backward for AmaxBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(scale_grad_by_count(grad, self_, &result, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -596,9 +589,9 @@ impl Backward for AmaxBackward {
 }
 fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::amax(self_, dim, keepdim))?;
+    let mut out = rt::below(|| ops::amax(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AmaxBackward {
             dim: dim.to_vec(),
             keepdim,
@@ -606,7 +599,7 @@ fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -641,10 +634,10 @@ impl Backward for MinBackward {
     const NAME: &'static str = "MinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(evenly_distribute(grad, self_, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -653,12 +646,12 @@ impl Backward for MinBackward {
 }
 fn min_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::min(self_))?;
+    let mut out = rt::below(|| ops::min(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MinBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -694,9 +687,9 @@ impl Backward for MinDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -704,16 +697,16 @@ impl Backward for MinDimBackward {
 }
 fn min_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::min_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::min_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MinDimBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -750,10 +743,10 @@ impl Backward for AminBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(scale_grad_by_count(grad, self_, &result, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -762,9 +755,9 @@ impl Backward for AminBackward {
 }
 fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::amin(self_, dim, keepdim))?;
+    let mut out = rt::below(|| ops::amin(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AminBackward {
             dim: dim.to_vec(),
             keepdim,
@@ -772,7 +765,7 @@ fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -811,11 +804,11 @@ impl Backward for AminmaxBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let dim = self.dim;
         let keepdim = self.keepdim;
-        let result0 = &self.result0.unpack(cx, "result0")?;
-        let result1 = &self.result1.unpack(cx, "result1")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result0 = &self.result0.unpack_last(cx, "result0")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(aminmax_backward(grads, self_, &result0, &result1, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result0.release();
@@ -827,7 +820,7 @@ fn aminmax_autograd(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
     let rec = rt::recording(&[self_]);
     let (out0, out1) = rt::below(|| ops::aminmax(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AminmaxBackward {
             dim,
             keepdim,
@@ -902,9 +895,9 @@ impl Backward for MedianDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -912,16 +905,16 @@ impl Backward for MedianDimBackward {
 }
 fn median_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::median_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::median_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MedianDimBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -959,9 +952,9 @@ impl Backward for NanmedianDimBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -969,16 +962,16 @@ impl Backward for NanmedianDimBackward {
 }
 fn nanmedian_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::nanmedian_dim(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::nanmedian_dim(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = NanmedianDimBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1016,9 +1009,9 @@ impl Backward for ModeBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -1026,16 +1019,12 @@ impl Backward for ModeBackward {
 }
 fn mode_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::mode(self_, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::mode(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = ModeBackward {
-            dim,
-            keepdim,
-            result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out0, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            ModeBackward { dim, keepdim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1073,9 +1062,9 @@ impl Backward for KthvalueBackward {
         let dim = self.dim;
         let keepdim = self.keepdim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(value_selecting_backward(grad, dim, &result1, self_sizes, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -1083,16 +1072,16 @@ impl Backward for KthvalueBackward {
 }
 fn kthvalue_autograd(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::kthvalue(self_, k, dim, keepdim))?;
+    let (mut out0, out1) = rt::below(|| ops::kthvalue(self_, k, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = KthvalueBackward {
             dim,
             keepdim,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1132,10 +1121,10 @@ impl Backward for LinalgVectorNormBackward {
         let dim = self.dim.as_deref();
         let keepdim = self.keepdim;
         let ord = self.ord;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(vector_norm_backward(grad, self_, ord, dim, keepdim, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1150,9 +1139,9 @@ fn linalg_vector_norm_autograd(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype))?;
+    let mut out = rt::below(|| ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LinalgVectorNormBackward {
             dim: dim.map(|v| v.to_vec()),
             keepdim,
@@ -1161,7 +1150,7 @@ fn linalg_vector_norm_autograd(
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1203,10 +1192,10 @@ impl Backward for LogsumexpBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = &self.dim[..];
         let keepdim = self.keepdim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(logsumexp_backward(grad, self_, &result, dim, keepdim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1215,9 +1204,9 @@ impl Backward for LogsumexpBackward {
 }
 fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::logsumexp(self_, dim, keepdim))?;
+    let mut out = rt::below(|| ops::logsumexp(self_, dim, keepdim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LogsumexpBackward {
             dim: dim.to_vec(),
             keepdim,
@@ -1225,7 +1214,7 @@ fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

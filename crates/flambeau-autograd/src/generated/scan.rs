@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::scan as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -41,16 +41,16 @@ impl Backward for CumsumBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let g0 = Some(cumsum_backward(grad, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn cumsum_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::cumsum(self_, dim, dtype))?;
+    let mut out = rt::below(|| ops::cumsum(self_, dim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = CumsumBackward { dim };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -66,7 +66,7 @@ fn cumsum_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Re
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -101,10 +101,10 @@ impl Backward for CumprodBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(cumprod_backward(grad, self_, dim, &result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -113,12 +113,12 @@ impl Backward for CumprodBackward {
 }
 fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::cumprod(self_, dim, dtype))?;
+    let mut out = rt::below(|| ops::cumprod(self_, dim, dtype))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = CumprodBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -140,7 +140,7 @@ fn cumprod_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> R
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -187,9 +187,9 @@ impl Backward for CummaxBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(cumulative_select_backward(grad, self_sizes, dim, &result1)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -197,15 +197,11 @@ impl Backward for CummaxBackward {
 }
 fn cummax_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::cummax(self_, dim))?;
+    let (mut out0, out1) = rt::below(|| ops::cummax(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = CummaxBackward {
-            dim,
-            result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out0, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = CummaxBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -235,9 +231,9 @@ impl Backward for CumminBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(cumulative_select_backward(grad, self_sizes, dim, &result1)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -245,15 +241,11 @@ impl Backward for CumminBackward {
 }
 fn cummin_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::cummin(self_, dim))?;
+    let (mut out0, out1) = rt::below(|| ops::cummin(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = CumminBackward {
-            dim,
-            result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out0, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = CumminBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -282,10 +274,10 @@ impl Backward for LogcumsumexpBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(logcumsumexp_backward(grad, self_, &result, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -294,12 +286,12 @@ impl Backward for LogcumsumexpBackward {
 }
 fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::logcumsumexp(self_, dim))?;
+    let mut out = rt::below(|| ops::logcumsumexp(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LogcumsumexpBackward { dim, result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::softmax as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -39,9 +39,9 @@ impl Backward for SoftmaxDataBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_dtype = self.self_dtype;
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(softmax_backward_data(grad, &result, dim, self_dtype)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -49,11 +49,11 @@ impl Backward for SoftmaxDataBackward {
 }
 fn softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::softmax_data(self_, dim, half_to_float))?;
+    let mut out = rt::below(|| ops::softmax_data(self_, dim, half_to_float))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SoftmaxDataBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -91,13 +91,13 @@ impl Backward for SoftmaxBackwardDataBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let output = &self.output.unpack(cx, "output")?;
             Some(softmax_double_backward(grad, grad_output, output, dim)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -111,9 +111,9 @@ fn softmax_backward_data_autograd(
     input_dtype: DType,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, output]);
-    let out = rt::below(|| ops::softmax_backward_data(grad_output, output, dim, input_dtype))?;
+    let mut out = rt::below(|| ops::softmax_backward_data(grad_output, output, dim, input_dtype))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(output);
+        let edges = Edges::of([Some(grad_output), Some(output)]);
         let body = SoftmaxBackwardDataBackward {
             dim,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -121,7 +121,7 @@ fn softmax_backward_data_autograd(
             output: Saved::input(output),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
         let t = rt::jvp(|| {
@@ -162,9 +162,9 @@ impl Backward for LogSoftmaxDataBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_dtype = self.self_dtype;
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(log_softmax_backward_data(grad, &result, dim, self_dtype)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -172,11 +172,11 @@ impl Backward for LogSoftmaxDataBackward {
 }
 fn log_softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::log_softmax_data(self_, dim, half_to_float))?;
+    let mut out = rt::below(|| ops::log_softmax_data(self_, dim, half_to_float))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LogSoftmaxDataBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -217,13 +217,13 @@ impl Backward for LogSoftmaxBackwardDataBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let output = &self.output.unpack(cx, "output")?;
             Some(log_softmax_double_backward(grad, grad_output, output, dim)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -237,16 +237,16 @@ fn log_softmax_backward_data_autograd(
     input_dtype: DType,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, output]);
-    let out = rt::below(|| ops::log_softmax_backward_data(grad_output, output, dim, input_dtype))?;
+    let mut out = rt::below(|| ops::log_softmax_backward_data(grad_output, output, dim, input_dtype))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(output);
+        let edges = Edges::of([Some(grad_output), Some(output)]);
         let body = LogSoftmaxBackwardDataBackward {
             dim,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             output: Saved::input(output),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
         let t = rt::jvp(|| {

@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::sorting as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -41,9 +41,9 @@ impl Backward for SortStableBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(gather_backward(grad, self_sizes, dim, &result1)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -56,15 +56,12 @@ fn sort_stable_autograd(
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::sort_stable(self_, stable, dim, descending))?;
+    let (mut out0, out1) = rt::below(|| ops::sort_stable(self_, stable, dim, descending))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = SortStableBackward {
-            dim,
-            result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out0, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            SortStableBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -101,9 +98,9 @@ impl Backward for TopkBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(gather_backward(grad, self_sizes, dim, &result1)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -111,15 +108,11 @@ impl Backward for TopkBackward {
 }
 fn topk_autograd(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::topk(self_, k, dim, largest, sorted))?;
+    let (mut out0, out1) = rt::below(|| ops::topk(self_, k, dim, largest, sorted))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = TopkBackward {
-            dim,
-            result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-        };
-        rt::record(&out0, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = TopkBackward { dim, result1: Saved::input(&out1), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -219,17 +212,17 @@ impl Backward for BincountBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative("aten::bincount")?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn bincount_autograd(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     rt::not_differentiable("bincount", "self", self_)?;
     let rec = rt::recording_opt(&[weights]);
-    let out = rt::below(|| ops::bincount(self_, weights, minlength))?;
+    let mut out = rt::below(|| ops::bincount(self_, weights, minlength))?;
     if rec {
-        let edges = Edges::new().opt(weights);
+        let edges = Edges::of([weights]);
         let body = BincountBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{

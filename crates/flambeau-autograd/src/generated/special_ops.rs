@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::special_ops as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -118,12 +118,12 @@ impl Backward for ErfBackward {
     const NAME: &'static str = "ErfBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul_scalar(
             &mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?,
             std::f64::consts::FRAC_2_SQRT_PI,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -131,12 +131,12 @@ impl Backward for ErfBackward {
 }
 fn erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::erf(self_))?;
+    let mut out = rt::below(|| ops::erf(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ErfBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -154,7 +154,7 @@ fn erf_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -193,12 +193,12 @@ impl Backward for ErfcBackward {
     const NAME: &'static str = "ErfcBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul_scalar(
             &mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?,
             -std::f64::consts::FRAC_2_SQRT_PI,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -206,12 +206,12 @@ impl Backward for ErfcBackward {
 }
 fn erfc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::erfc(self_))?;
+    let mut out = rt::below(|| ops::erfc(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ErfcBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -229,7 +229,7 @@ fn erfc_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -268,10 +268,10 @@ impl Backward for ErfinvBackward {
     const NAME: &'static str = "ErfinvBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 =
             Some(div_scalar(&mul(grad, &exp(&ops::square(result)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -279,11 +279,11 @@ impl Backward for ErfinvBackward {
 }
 fn erfinv_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::erfinv(self_))?;
+    let mut out = rt::below(|| ops::erfinv(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ErfinvBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -302,7 +302,7 @@ fn erfinv_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None
@@ -337,9 +337,9 @@ impl Backward for LgammaBackward {
     const NAME: &'static str = "LgammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::digamma(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -347,12 +347,12 @@ impl Backward for LgammaBackward {
 }
 fn lgamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::lgamma(self_))?;
+    let mut out = rt::below(|| ops::lgamma(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LgammaBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -368,7 +368,7 @@ fn lgamma_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -405,9 +405,9 @@ impl Backward for DigammaBackward {
     const NAME: &'static str = "DigammaBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::polygamma(1, self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -415,12 +415,12 @@ impl Backward for DigammaBackward {
 }
 fn digamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::digamma(self_))?;
+    let mut out = rt::below(|| ops::digamma(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = DigammaBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -436,7 +436,7 @@ fn digamma_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -475,9 +475,9 @@ impl Backward for PolygammaBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let n = self.n;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::polygamma(n + 1, self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -485,12 +485,12 @@ impl Backward for PolygammaBackward {
 }
 fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::polygamma(n, self_))?;
+    let mut out = rt::below(|| ops::polygamma(n, self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = PolygammaBackward { n, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -514,9 +514,9 @@ impl Backward for I0Backward {
     const NAME: &'static str = "I0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::special_i1(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -524,12 +524,12 @@ impl Backward for I0Backward {
 }
 fn i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::i0(self_))?;
+    let mut out = rt::below(|| ops::i0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = I0Backward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -545,7 +545,7 @@ fn i0_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -583,10 +583,10 @@ impl Backward for SpecialI0eBackward {
     const NAME: &'static str = "SpecialI0eBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &sub(&ops::special_i1e(self_)?, &mul(&ops::sgn(self_)?, result)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -595,12 +595,12 @@ impl Backward for SpecialI0eBackward {
 }
 fn special_i0e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_i0e(self_))?;
+    let mut out = rt::below(|| ops::special_i0e(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialI0eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -628,10 +628,10 @@ impl Backward for SpecialI1Backward {
     const NAME: &'static str = "SpecialI1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(i1_backward(grad, self_, result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -640,12 +640,12 @@ impl Backward for SpecialI1Backward {
 }
 fn special_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_i1(self_))?;
+    let mut out = rt::below(|| ops::special_i1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -671,10 +671,10 @@ impl Backward for SpecialI1eBackward {
     const NAME: &'static str = "SpecialI1eBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(i1e_backward(grad, self_, result)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -683,12 +683,12 @@ impl Backward for SpecialI1eBackward {
 }
 fn special_i1e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_i1e(self_))?;
+    let mut out = rt::below(|| ops::special_i1e(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialI1eBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -715,9 +715,9 @@ impl Backward for LogitBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let eps = self.eps;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(logit_backward(grad, self_, eps)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -725,12 +725,12 @@ impl Backward for LogitBackward {
 }
 fn logit_autograd(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::logit(self_, eps))?;
+    let mut out = rt::below(|| ops::logit(self_, eps))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LogitBackward { eps, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -746,7 +746,7 @@ fn logit_inplace_autograd(self_: &Tensor, eps: Option<f64>) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -783,9 +783,9 @@ impl Backward for SpecialEntrBackward {
     const NAME: &'static str = "SpecialEntrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(entr_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -793,12 +793,12 @@ impl Backward for SpecialEntrBackward {
 }
 fn special_entr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_entr(self_))?;
+    let mut out = rt::below(|| ops::special_entr(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialEntrBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -823,13 +823,13 @@ impl Backward for SpecialErfcxBackward {
     const NAME: &'static str = "SpecialErfcxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(
             grad,
             &sub_scalar(&mul_scalar(&mul(self_, result)?, 2)?, std::f64::consts::FRAC_2_SQRT_PI)?,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -838,12 +838,12 @@ impl Backward for SpecialErfcxBackward {
 }
 fn special_erfcx_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_erfcx(self_))?;
+    let mut out = rt::below(|| ops::special_erfcx(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialErfcxBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -873,10 +873,10 @@ impl Backward for SpecialNdtrBackward {
     const NAME: &'static str = "SpecialNdtrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 =
             Some(mul_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(self_)?, -0.5)?)?)?, NORMAL_DENSITY)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -884,12 +884,12 @@ impl Backward for SpecialNdtrBackward {
 }
 fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_ndtr(self_))?;
+    let mut out = rt::below(|| ops::special_ndtr(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialNdtrBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -915,10 +915,10 @@ impl Backward for SpecialNdtriBackward {
     const NAME: &'static str = "SpecialNdtriBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 =
             Some(div_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(result)?, 0.5)?)?)?, NORMAL_DENSITY)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -926,11 +926,11 @@ impl Backward for SpecialNdtriBackward {
 }
 fn special_ndtri_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_ndtri(self_))?;
+    let mut out = rt::below(|| ops::special_ndtri(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialNdtriBackward { result: Saved::output(&out, 0) };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -957,9 +957,9 @@ impl Backward for SpecialLogNdtrBackward {
     const NAME: &'static str = "SpecialLogNdtrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(log_ndtr_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -967,12 +967,12 @@ impl Backward for SpecialLogNdtrBackward {
 }
 fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_log_ndtr(self_))?;
+    let mut out = rt::below(|| ops::special_log_ndtr(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialLogNdtrBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1011,7 +1011,7 @@ impl Backward for SpecialXlog1pyBackward {
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1020,12 +1020,12 @@ impl Backward for SpecialXlog1pyBackward {
 }
 fn special_xlog1py_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::special_xlog1py(self_, other))?;
+    let mut out = rt::below(|| ops::special_xlog1py(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = SpecialXlog1pyBackward { other: Saved::input(other), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1056,13 +1056,13 @@ impl Backward for SpecialZetaBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative_for("zeta")?) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1071,15 +1071,15 @@ impl Backward for SpecialZetaBackward {
 }
 fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::special_zeta(self_, other))?;
+    let mut out = rt::below(|| ops::special_zeta(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = SpecialZetaBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1112,13 +1112,13 @@ impl Backward for IgammaBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative_for("igamma: input")?) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(igamma_backward(grad, self_, other)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1127,15 +1127,15 @@ impl Backward for IgammaBackward {
 }
 fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::igamma(self_, other))?;
+    let mut out = rt::below(|| ops::igamma(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = IgammaBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1155,7 +1155,7 @@ fn igamma_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         rt::check_saved()?;
@@ -1200,13 +1200,13 @@ impl Backward for IgammacBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative_for("igammac: input")?) } else { None };
         let g1 = if cx.need(1) {
-            let other = &self.other.unpack(cx, "other")?;
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let other = &self.other.unpack_last(cx, "other")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(neg(&igamma_backward(grad, self_, other)?)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.other.release();
@@ -1215,15 +1215,15 @@ impl Backward for IgammacBackward {
 }
 fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
-    let out = rt::below(|| ops::igammac(self_, other))?;
+    let mut out = rt::below(|| ops::igammac(self_, other))?;
     if rec {
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let body = IgammacBackward {
             other: Saved::input_if(edges.wants(1), other),
             self_: Saved::input_if(edges.wants(1), self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -1243,7 +1243,7 @@ fn igammac_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_, other]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_).tensor(other);
+        let edges = Edges::of([Some(self_), Some(other)]);
         let s_other = Saved::input_if(edges.wants(1), other);
         let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;
         rt::check_saved()?;
@@ -1285,9 +1285,9 @@ impl Backward for SpecialBesselJ0Backward {
     const NAME: &'static str = "SpecialBesselJ0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(grad, &ops::special_bessel_j1(self_)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1295,12 +1295,12 @@ impl Backward for SpecialBesselJ0Backward {
 }
 fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_bessel_j0(self_))?;
+    let mut out = rt::below(|| ops::special_bessel_j0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselJ0Backward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1327,10 +1327,10 @@ impl Backward for SpecialBesselJ1Backward {
     const NAME: &'static str = "SpecialBesselJ1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1339,12 +1339,12 @@ impl Backward for SpecialBesselJ1Backward {
 }
 fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_bessel_j1(self_))?;
+    let mut out = rt::below(|| ops::special_bessel_j1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselJ1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1371,9 +1371,9 @@ impl Backward for SpecialBesselY0Backward {
     const NAME: &'static str = "SpecialBesselY0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(grad, &ops::special_bessel_y1(self_)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1381,12 +1381,12 @@ impl Backward for SpecialBesselY0Backward {
 }
 fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_bessel_y0(self_))?;
+    let mut out = rt::below(|| ops::special_bessel_y0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselY0Backward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1413,10 +1413,10 @@ impl Backward for SpecialBesselY1Backward {
     const NAME: &'static str = "SpecialBesselY1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1425,12 +1425,12 @@ impl Backward for SpecialBesselY1Backward {
 }
 fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_bessel_y1(self_))?;
+    let mut out = rt::below(|| ops::special_bessel_y1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialBesselY1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1457,9 +1457,9 @@ impl Backward for SpecialModifiedBesselI0Backward {
     const NAME: &'static str = "SpecialModifiedBesselI0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(mul(grad, &ops::special_modified_bessel_i1(self_)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1467,12 +1467,12 @@ impl Backward for SpecialModifiedBesselI0Backward {
 }
 fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_modified_bessel_i0(self_))?;
+    let mut out = rt::below(|| ops::special_modified_bessel_i0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialModifiedBesselI0Backward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1499,10 +1499,10 @@ impl Backward for SpecialModifiedBesselI1Backward {
     const NAME: &'static str = "SpecialModifiedBesselI1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1511,13 +1511,13 @@ impl Backward for SpecialModifiedBesselI1Backward {
 }
 fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_modified_bessel_i1(self_))?;
+    let mut out = rt::below(|| ops::special_modified_bessel_i1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body =
             SpecialModifiedBesselI1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1544,9 +1544,9 @@ impl Backward for SpecialModifiedBesselK0Backward {
     const NAME: &'static str = "SpecialModifiedBesselK0Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1554,12 +1554,12 @@ impl Backward for SpecialModifiedBesselK0Backward {
 }
 fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_modified_bessel_k0(self_))?;
+    let mut out = rt::below(|| ops::special_modified_bessel_k0(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SpecialModifiedBesselK0Backward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1586,13 +1586,13 @@ impl Backward for SpecialModifiedBesselK1Backward {
     const NAME: &'static str = "SpecialModifiedBesselK1Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(neg(&mul(
             grad,
             &crate::formula::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
         )?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1601,13 +1601,13 @@ impl Backward for SpecialModifiedBesselK1Backward {
 }
 fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::special_modified_bessel_k1(self_))?;
+    let mut out = rt::below(|| ops::special_modified_bessel_k1(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body =
             SpecialModifiedBesselK1Backward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {

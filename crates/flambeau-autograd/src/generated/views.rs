@@ -11,7 +11,7 @@ use crate::formula::*;
 use crate::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
 use flambeau_core::generated::views as o;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::ops;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
@@ -50,16 +50,16 @@ impl Backward for ViewBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(reshape(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::view(self_, size))?;
+    let mut out = rt::below(|| ops::view(self_, size))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = ViewBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = ViewBackward { self_sizes: size_vec(self_.sizes()) };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -89,7 +89,7 @@ impl Backward for AsStridedBackward {
         let storage_offset = self.storage_offset;
         let stride = &self.stride[..];
         let g0 = Some(as_strided_backward(grad, self_geometry, size, stride, storage_offset)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn as_strided_autograd(
@@ -99,16 +99,16 @@ fn as_strided_autograd(
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::as_strided(self_, size, stride, storage_offset))?;
+    let mut out = rt::below(|| ops::as_strided(self_, size, stride, storage_offset))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AsStridedBackward {
             self_geometry: Geometry::of(self_),
             size: size.to_vec(),
             storage_offset,
             stride: stride.to_vec(),
         };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -134,16 +134,16 @@ impl Backward for TransposeBackward {
         let dim0 = self.dim0;
         let dim1 = self.dim1;
         let g0 = Some(transpose(grad, dim0, dim1)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn transpose_autograd(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::transpose(self_, dim0, dim1))?;
+    let mut out = rt::below(|| ops::transpose(self_, dim0, dim1))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = TransposeBackward { dim0, dim1 };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -167,16 +167,16 @@ impl Backward for PermuteBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dims = &self.dims[..];
         let g0 = Some(permute_backward(grad, dims)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn permute_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::permute(self_, dims))?;
+    let mut out = rt::below(|| ops::permute(self_, dims))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = PermuteBackward { dims: dims.to_vec() };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -200,16 +200,16 @@ impl Backward for ExpandBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(sum_to_size(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::expand(self_, size, implicit))?;
+    let mut out = rt::below(|| ops::expand(self_, size, implicit))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = ExpandBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = ExpandBackward { self_sizes: size_vec(self_.sizes()) };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -233,16 +233,16 @@ impl Backward for UnsqueezeBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let g0 = Some(squeeze_dim(grad, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn unsqueeze_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::unsqueeze(self_, dim))?;
+    let mut out = rt::below(|| ops::unsqueeze(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = UnsqueezeBackward { dim };
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -266,16 +266,16 @@ impl Backward for SqueezeBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(reshape(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::squeeze(self_))?;
+    let mut out = rt::below(|| ops::squeeze(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = SqueezeBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = SqueezeBackward { self_sizes: size_vec(self_.sizes()) };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -299,16 +299,16 @@ impl Backward for SqueezeDimBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(reshape(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::squeeze_dim(self_, dim))?;
+    let mut out = rt::below(|| ops::squeeze_dim(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = SqueezeDimBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = SqueezeDimBackward { self_sizes: size_vec(self_.sizes()) };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -332,16 +332,16 @@ impl Backward for SqueezeDimsBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(reshape(grad, self_sizes)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::squeeze_dims(self_, dim))?;
+    let mut out = rt::below(|| ops::squeeze_dims(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = SqueezeDimsBackward { self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = SqueezeDimsBackward { self_sizes: size_vec(self_.sizes()) };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -369,16 +369,16 @@ impl Backward for SelectBackward {
         let index = self.index;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(select_backward(grad, self_sizes, dim, index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::select(self_, dim, index))?;
+    let mut out = rt::below(|| ops::select(self_, dim, index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = SelectBackward { dim, index, self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = SelectBackward { dim, index, self_sizes: size_vec(self_.sizes()) };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -410,7 +410,7 @@ impl Backward for SliceBackward {
         let start = self.start;
         let step = self.step;
         let g0 = Some(slice_backward(grad, self_sizes, dim, start, end, step)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn slice_autograd(
@@ -421,11 +421,11 @@ fn slice_autograd(
     step: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::slice(self_, dim, start, end, step))?;
+    let mut out = rt::below(|| ops::slice(self_, dim, start, end, step))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = SliceBackward { dim, end, self_sizes: SizeVec::from_slice(self_.sizes()), start, step };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = SliceBackward { dim, end, self_sizes: size_vec(self_.sizes()), start, step };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -455,16 +455,16 @@ impl Backward for DiagonalBackward {
         let offset = self.offset;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(diagonal_backward(grad, self_sizes, offset, dim1, dim2)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::diagonal(self_, offset, dim1, dim2))?;
+    let mut out = rt::below(|| ops::diagonal(self_, offset, dim1, dim2))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = DiagonalBackward { dim1, dim2, offset, self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = DiagonalBackward { dim1, dim2, offset, self_sizes: size_vec(self_.sizes()) };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -494,16 +494,16 @@ impl Backward for UnfoldBackward {
         let size = self.size;
         let step = self.step;
         let g0 = Some(unfold_backward(grad, self_sizes, dimension, size, step)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::unfold(self_, dimension, size, step))?;
+    let mut out = rt::below(|| ops::unfold(self_, dimension, size, step))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = UnfoldBackward { dimension, self_sizes: SizeVec::from_slice(self_.sizes()), size, step };
-        rt::record_view(self_, &out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = UnfoldBackward { dimension, self_sizes: size_vec(self_.sizes()), size, step };
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -530,16 +530,15 @@ impl Backward for UnbindBackward {
         let self_dtype = self.self_dtype;
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(unbind_backward(grads, self_sizes, self_dtype, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn unbind_autograd(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::unbind(self_, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body =
-            UnbindBackward { dim, self_dtype: self_.dtype(), self_sizes: SizeVec::from_slice(self_.sizes()) };
+        let edges = Edges::of([Some(self_)]);
+        let body = UnbindBackward { dim, self_dtype: self_.dtype(), self_sizes: size_vec(self_.sizes()) };
         rt::record_views(self_, &out, edges, body);
     } else {
         rt::views_unrecorded(self_, &out);
@@ -571,20 +570,16 @@ impl Backward for SplitBackward {
         let self_sizes = &self.self_sizes[..];
         let split_size = self.split_size;
         let g0 = Some(split_backward(grads, self_sizes, self_dtype, split_size, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn split_autograd(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::split(self_, split_size, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body = SplitBackward {
-            dim,
-            self_dtype: self_.dtype(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
-            split_size,
-        };
+        let edges = Edges::of([Some(self_)]);
+        let body =
+            SplitBackward { dim, self_dtype: self_.dtype(), self_sizes: size_vec(self_.sizes()), split_size };
         rt::record_views(self_, &out, edges, body);
     } else {
         rt::views_unrecorded(self_, &out);
@@ -616,18 +611,18 @@ impl Backward for SplitWithSizesBackward {
         let self_sizes = &self.self_sizes[..];
         let split_sizes = &self.split_sizes[..];
         let g0 = Some(split_with_sizes_backward(grads, self_sizes, self_dtype, split_sizes, dim)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn split_with_sizes_autograd(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     let rec = rt::recording(&[self_]);
     let out = rt::below(|| ops::split_with_sizes(self_, split_sizes, dim))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SplitWithSizesBackward {
             dim,
             self_dtype: self_.dtype(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             split_sizes: split_sizes.to_vec(),
         };
         rt::record_views(self_, &out, edges, body);
@@ -653,16 +648,16 @@ impl Backward for AliasBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(grad.clone());
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn alias_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::alias(self_))?;
+    let mut out = rt::below(|| ops::alias(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AliasBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -683,16 +678,16 @@ impl Backward for ViewAsRealBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(view_as_complex(&contiguous(grad)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::view_as_real(self_))?;
+    let mut out = rt::below(|| ops::view_as_real(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ViewAsRealBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -713,16 +708,16 @@ impl Backward for ViewAsComplexBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(view_as_real(&resolve_conj(grad)?)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::view_as_complex(self_))?;
+    let mut out = rt::below(|| ops::view_as_complex(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ViewAsComplexBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -743,16 +738,16 @@ impl Backward for ConjViewBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(conj(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn conj_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::conj_view(self_))?;
+    let mut out = rt::below(|| ops::conj_view(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ConjViewBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }
@@ -773,16 +768,16 @@ impl Backward for NegViewBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(neg(grad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn neg_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::neg_view(self_))?;
+    let mut out = rt::below(|| ops::neg_view(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = NegViewBackward;
-        rt::record_view(self_, &out, edges, body);
+        rt::record_view(self_, &mut out, edges, body);
     } else {
         rt::view_unrecorded(self_, &out);
     }

@@ -6,12 +6,16 @@ use crate::ops;
 use crate::tensor::{LazyBits, Tensor};
 use crate::{DType, bail, ensure};
 
+#[inline]
 fn sv(s: &[i64]) -> SizeVec {
-    SizeVec::from_slice(s)
+    geometry::size_vec(s)
 }
 
 /// `view`
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    if let Some(v) = self_.view_row_major(size) {
+        return Ok(v);
+    }
     let size = geometry::infer_size(size, self_.numel())?;
     let st = geometry::view_strides(self_.sizes(), self_.strides(), &size).ok_or_else(|| {
         Error::shape(
@@ -100,12 +104,13 @@ pub fn as_strided(
 /// `transpose.int`
 pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let (a, b) = (wrap_dim(dim0, self_.dim())?, wrap_dim(dim1, self_.dim())?);
-    let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
-    if a != b {
-        sizes.swap(a, b);
-        strides.swap(a, b);
-    }
-    self_.view_raw(sizes, strides, self_.storage_offset())
+    self_.view_edited(self_.storage_offset(), |sizes, strides| {
+        // a zero-dim tensor has none to swap
+        if a != b {
+            sizes.swap(a, b);
+            strides.swap(a, b);
+        }
+    })
 }
 
 /// `t`
@@ -198,8 +203,8 @@ pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
 fn squeeze_where(self_: &Tensor, drop: impl Fn(usize) -> bool) -> Result<Tensor> {
     let keep = |d: &usize| !(self_.sizes()[*d] == 1 && drop(*d));
     let kept: SizeVec = (0..self_.dim()).filter(keep).map(|d| d as i64).collect();
-    let sizes = kept.iter().map(|d| self_.sizes()[*d as usize]).collect();
-    let strides = kept.iter().map(|d| self_.strides()[*d as usize]).collect();
+    let sizes = geometry::map_sizes(&kept, |d| self_.sizes()[d as usize]);
+    let strides = geometry::map_sizes(&kept, |d| self_.strides()[d as usize]);
     self_.view_raw(sizes, strides, self_.storage_offset())
 }
 /// `squeeze`
@@ -245,9 +250,12 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     let clamp = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
     let s = clamp(start.unwrap_or(0));
     let e = clamp(end.unwrap_or(i64::MAX)).max(s);
-    let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
-    let offset = self_.storage_offset() + s * strides[d];
+    let offset = self_.storage_offset() + s * self_.strides()[d];
     let len = e - s;
+    if step == 1 {
+        return self_.view_edited(offset, |sizes, _| sizes[d] = len);
+    }
+    let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
     sizes[d] = len / step + i64::from(len % step != 0);
     strides[d] = strides[d].saturating_mul(step);
     if sizes[d] <= 1 {

@@ -47,6 +47,10 @@ pub struct LoopFn {
     pub(crate) ins: [Slot; 3],
 }
 impl LoopFn {
+    /// The size of the elements, if the loop only copies them.
+    pub fn copies(&self) -> Option<usize> {
+        if self.kernel.is_none() { Some(self.out.work as usize) } else { None }
+    }
     /// Runs `n` elements. `ptrs`: the output first, then the inputs; `strides` in bytes, in the same order; `flags`: 0
     /// or [`STREAM`].
     ///
@@ -79,6 +83,42 @@ impl LoopFn {
         }
         // SAFETY: same contract.
         unsafe { drive(self, kernel, ptrs, strides, n, p.as_ptr(), flags) }
+    }
+    /// Whether the kernel works on memory as it lies: no halves, no small integers. `form` 1 or 2: with a single element
+    /// for that input.
+    #[inline]
+    pub fn works_as_it_lies(&self, form: u8) -> bool {
+        self.kernel.is_some()
+            && self.out.conv == Conv::None
+            && self.ins.iter().all(|s| s.conv == Conv::None)
+            && (form == 0 || self.forms)
+    }
+    /// Runs `n` elements that lie densely, where [`LoopFn::works_as_it_lies`]; elsewhere does nothing.
+    ///
+    /// # Safety
+    /// Every pointer must be valid and aligned for `n` elements of its dtype (for one, where `form` says so), and the
+    /// output must overlap no input; `params` as for [`LoopFn::call`].
+    #[inline]
+    pub unsafe fn call_dense(
+        &self,
+        out: *mut u8,
+        ins: [*const u8; 3],
+        n: usize,
+        params: *const Param,
+        form: u8,
+    ) {
+        let Some(kernel) = self.kernel.filter(|_| n > 0 && self.works_as_it_lies(form)) else { return };
+        let Some(prepare) = self.prepare else {
+            // SAFETY: the caller's promise.
+            return unsafe { kernel(dense(out, n, self.out.work), ins, n, params, form) };
+        };
+        let mut p = [Param::default(); 3];
+        for (k, p) in p.iter_mut().enumerate().take(self.params as usize) {
+            // SAFETY: the caller passes that many parameters.
+            *p = prepare(unsafe { *params.add(k) });
+        }
+        // SAFETY: the caller's promise.
+        unsafe { kernel(dense(out, n, self.out.work), ins, n, p.as_ptr(), form) }
     }
 }
 impl std::fmt::Debug for LoopFn {

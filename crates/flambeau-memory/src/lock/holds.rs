@@ -133,15 +133,15 @@ impl<'a> Holds<'a> {
             let mut sorted = [wanted[0]; INLINE];
             let mut n = 0;
             for &(lock, write) in wanted {
-                let mut i = n;
-                while i > 0 && addr(sorted[i - 1].0) > addr(lock) {
-                    i -= 1;
-                }
-                if i > 0 && std::ptr::eq(sorted[i - 1].0, lock) {
-                    sorted[i - 1].1 |= write;
+                if let Some(same) = sorted[..n].iter_mut().find(|s| std::ptr::eq(s.0, lock)) {
+                    same.1 |= write;
                     continue;
                 }
-                sorted.copy_within(i..n, i + 1);
+                let mut i = n;
+                while i > 0 && addr(sorted[i - 1].0) > addr(lock) {
+                    sorted[i] = sorted[i - 1];
+                    i -= 1;
+                }
                 sorted[i] = (lock, write);
                 n += 1;
             }

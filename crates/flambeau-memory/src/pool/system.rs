@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use super::ALIGN;
 
 /// True when each block is a system allocation of its own, so that memory checkers see every bound.
+#[inline]
 pub(super) fn plain() -> bool {
     static OFF: OnceLock<bool> = OnceLock::new();
     cfg!(miri) || *OFF.get_or_init(|| std::env::var_os("FLAMBEAU_POOL").is_some_and(|v| v == "off"))

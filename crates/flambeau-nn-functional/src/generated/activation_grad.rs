@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -80,9 +80,9 @@ impl Backward for LeakyReluRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let negative_slope = self.negative_slope;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::leaky_relu_backward(grad, self_, negative_slope)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -90,12 +90,12 @@ impl Backward for LeakyReluRawBackward {
 }
 fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::leaky_relu_raw(self_, negative_slope))?;
+    let mut out = rt::below(|| ops::leaky_relu_raw(self_, negative_slope))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LeakyReluRawBackward { negative_slope, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -113,7 +113,7 @@ fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Re
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -158,9 +158,9 @@ impl Backward for EluRawBackward {
         let alpha = self.alpha;
         let input_scale = self.input_scale;
         let scale = self.scale;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -168,12 +168,12 @@ impl Backward for EluRawBackward {
 }
 fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::elu_raw(self_, alpha, scale, input_scale))?;
+    let mut out = rt::below(|| ops::elu_raw(self_, alpha, scale, input_scale))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = EluRawBackward { alpha, input_scale, scale, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -191,7 +191,7 @@ fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -236,9 +236,9 @@ impl Backward for GeluErfBackward {
     const NAME: &'static str = "GeluErfBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::gelu_erf_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -246,12 +246,12 @@ impl Backward for GeluErfBackward {
 }
 fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::gelu_erf(self_))?;
+    let mut out = rt::below(|| ops::gelu_erf(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = GeluErfBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -275,9 +275,9 @@ impl Backward for GeluTanhBackward {
     const NAME: &'static str = "GeluTanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::gelu_tanh_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -285,12 +285,12 @@ impl Backward for GeluTanhBackward {
 }
 fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::gelu_tanh(self_))?;
+    let mut out = rt::below(|| ops::gelu_tanh(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = GeluTanhBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -314,9 +314,9 @@ impl Backward for SiluRawBackward {
     const NAME: &'static str = "SiluRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::silu_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -324,12 +324,12 @@ impl Backward for SiluRawBackward {
 }
 fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::silu_raw(self_))?;
+    let mut out = rt::below(|| ops::silu_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SiluRawBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -345,7 +345,7 @@ fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -382,9 +382,9 @@ impl Backward for MishRawBackward {
     const NAME: &'static str = "MishRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::mish_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -392,12 +392,12 @@ impl Backward for MishRawBackward {
 }
 fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::mish_raw(self_))?;
+    let mut out = rt::below(|| ops::mish_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MishRawBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -413,7 +413,7 @@ fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -454,9 +454,9 @@ impl Backward for HardtanhRawBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max_val = self.max_val;
         let min_val = self.min_val;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::hardtanh_backward(grad, self_, min_val, max_val)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -464,12 +464,12 @@ impl Backward for HardtanhRawBackward {
 }
 fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::hardtanh_raw(self_, min_val, max_val))?;
+    let mut out = rt::below(|| ops::hardtanh_raw(self_, min_val, max_val))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = HardtanhRawBackward { max_val, min_val, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -487,7 +487,7 @@ fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scala
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -531,9 +531,9 @@ impl Backward for HardsigmoidRawBackward {
     const NAME: &'static str = "HardsigmoidRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::hardsigmoid_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -541,12 +541,12 @@ impl Backward for HardsigmoidRawBackward {
 }
 fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::hardsigmoid_raw(self_))?;
+    let mut out = rt::below(|| ops::hardsigmoid_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = HardsigmoidRawBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -562,7 +562,7 @@ fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -599,9 +599,9 @@ impl Backward for HardswishRawBackward {
     const NAME: &'static str = "HardswishRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::hardswish_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -609,12 +609,12 @@ impl Backward for HardswishRawBackward {
 }
 fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::hardswish_raw(self_))?;
+    let mut out = rt::below(|| ops::hardswish_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = HardswishRawBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -630,7 +630,7 @@ fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -669,9 +669,9 @@ impl Backward for HardshrinkBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::shrink_backward(grad, self_, lambd)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -679,12 +679,12 @@ impl Backward for HardshrinkBackward {
 }
 fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::hardshrink(self_, lambd))?;
+    let mut out = rt::below(|| ops::hardshrink(self_, lambd))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = HardshrinkBackward { lambd, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -712,9 +712,9 @@ impl Backward for SoftshrinkBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::shrink_backward(grad, self_, lambd)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -722,12 +722,12 @@ impl Backward for SoftshrinkBackward {
 }
 fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::softshrink(self_, lambd))?;
+    let mut out = rt::below(|| ops::softshrink(self_, lambd))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SoftshrinkBackward { lambd, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -755,9 +755,9 @@ impl Backward for ThresholdRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let threshold = self.threshold;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::threshold_backward(grad, self_, threshold)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -765,12 +765,12 @@ impl Backward for ThresholdRawBackward {
 }
 fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::threshold_raw(self_, threshold, value))?;
+    let mut out = rt::below(|| ops::threshold_raw(self_, threshold, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ThresholdRawBackward { self_: Saved::input(self_), threshold };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -788,7 +788,7 @@ fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scal
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -832,9 +832,9 @@ impl Backward for LogsigmoidBackward {
     const NAME: &'static str = "LogsigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(crate::ops::log_sigmoid_backward(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -842,12 +842,12 @@ impl Backward for LogsigmoidBackward {
 }
 fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::logsigmoid(self_))?;
+    let mut out = rt::below(|| ops::logsigmoid(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = LogsigmoidBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -874,13 +874,13 @@ impl Backward for LeakyReluBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let negative_slope = self.negative_slope;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::leaky_relu_backward(grad, self_, negative_slope)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -892,13 +892,13 @@ fn leaky_relu_backward_autograd(
     negative_slope: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::leaky_relu_backward(grad_output, self_, negative_slope))?;
+    let mut out = rt::below(|| ops::leaky_relu_backward(grad_output, self_, negative_slope))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body =
             LeakyReluBackwardBackward { negative_slope, self_: Saved::input_if(edges.wants(0), self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -936,13 +936,13 @@ impl Backward for EluBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(elu_second(grad, grad_output, self_, alpha, scale, input_scale)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -957,9 +957,9 @@ fn elu_backward_autograd(
     input_scale: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::elu_backward(grad_output, self_, alpha, scale, input_scale))?;
+    let mut out = rt::below(|| ops::elu_backward(grad_output, self_, alpha, scale, input_scale))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = EluBackwardBackward {
             alpha,
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -968,7 +968,7 @@ fn elu_backward_autograd(
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1004,13 +1004,13 @@ impl Backward for GeluErfBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(gelu_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1019,15 +1019,15 @@ impl Backward for GeluErfBackwardBackward {
 }
 fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::gelu_erf_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::gelu_erf_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = GeluErfBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1059,13 +1059,13 @@ impl Backward for GeluTanhBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(gelu_tanh_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1074,15 +1074,15 @@ impl Backward for GeluTanhBackwardBackward {
 }
 fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::gelu_tanh_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::gelu_tanh_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = GeluTanhBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1114,13 +1114,13 @@ impl Backward for SiluBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(silu_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1129,15 +1129,15 @@ impl Backward for SiluBackwardBackward {
 }
 fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::silu_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::silu_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = SiluBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1169,13 +1169,13 @@ impl Backward for MishBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(mish_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1184,15 +1184,15 @@ impl Backward for MishBackwardBackward {
 }
 fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::mish_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::mish_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = MishBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1221,13 +1221,13 @@ impl Backward for HardtanhBackwardBackward {
         let max_val = self.max_val;
         let min_val = self.min_val;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::hardtanh_backward(grad, self_, min_val, max_val)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -1240,13 +1240,13 @@ fn hardtanh_backward_autograd(
     max_val: Scalar,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::hardtanh_backward(grad_output, self_, min_val, max_val))?;
+    let mut out = rt::below(|| ops::hardtanh_backward(grad_output, self_, min_val, max_val))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body =
             HardtanhBackwardBackward { max_val, min_val, self_: Saved::input_if(edges.wants(0), self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1271,13 +1271,13 @@ impl Backward for HardsigmoidBackwardBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::hardsigmoid_backward(grad, self_)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -1285,12 +1285,12 @@ impl Backward for HardsigmoidBackwardBackward {
 }
 fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::hardsigmoid_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::hardsigmoid_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = HardsigmoidBackwardBackward { self_: Saved::input_if(edges.wants(0), self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1322,13 +1322,13 @@ impl Backward for HardswishBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(hardswish_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1337,15 +1337,15 @@ impl Backward for HardswishBackwardBackward {
 }
 fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::hardswish_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::hardswish_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = HardswishBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1372,13 +1372,13 @@ impl Backward for ShrinkBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let lambd = self.lambd;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::shrink_backward(grad, self_, lambd)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -1386,12 +1386,12 @@ impl Backward for ShrinkBackwardBackward {
 }
 fn shrink_backward_autograd(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::shrink_backward(grad_output, self_, lambd))?;
+    let mut out = rt::below(|| ops::shrink_backward(grad_output, self_, lambd))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = ShrinkBackwardBackward { lambd, self_: Saved::input_if(edges.wants(0), self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1418,13 +1418,13 @@ impl Backward for ThresholdBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let threshold = self.threshold;
         let g0 = if cx.need(0) {
-            let self_ = &self.self_.unpack(cx, "self")?;
+            let self_ = &self.self_.unpack_last(cx, "self")?;
             Some(crate::ops::threshold_backward(grad, self_, threshold)?)
         } else {
             None
         };
         let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.self_.release();
@@ -1432,12 +1432,12 @@ impl Backward for ThresholdBackwardBackward {
 }
 fn threshold_backward_autograd(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
+    let mut out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = ThresholdBackwardBackward { self_: Saved::input_if(edges.wants(0), self_), threshold };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1469,13 +1469,13 @@ impl Backward for LogSigmoidBackwardBackward {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             let self_ = &self.self_.unpack(cx, "self")?;
             Some(log_sigmoid_second(grad, grad_output, self_)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -1484,15 +1484,15 @@ impl Backward for LogSigmoidBackwardBackward {
 }
 fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| ops::log_sigmoid_backward(grad_output, self_))?;
+    let mut out = rt::below(|| ops::log_sigmoid_backward(grad_output, self_))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = LogSigmoidBackwardBackward {
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             self_: Saved::input(self_),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {
@@ -1518,9 +1518,9 @@ impl Backward for CeluRawBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(celu_grad(grad, self_, alpha)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1528,12 +1528,12 @@ impl Backward for CeluRawBackward {
 }
 fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::celu_raw(self_, alpha))?;
+    let mut out = rt::below(|| ops::celu_raw(self_, alpha))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = CeluRawBackward { alpha, self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1549,7 +1549,7 @@ fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -1582,9 +1582,9 @@ impl Backward for SeluRawBackward {
     const NAME: &'static str = "SeluRawBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let self_ = &self.self_.unpack(cx, "self")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
         let g0 = Some(selu_grad(grad, self_)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.self_.release();
@@ -1592,12 +1592,12 @@ impl Backward for SeluRawBackward {
 }
 fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::selu_raw(self_))?;
+    let mut out = rt::below(|| ops::selu_raw(self_))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = SeluRawBackward { self_: Saved::input(self_) };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -1613,7 +1613,7 @@ fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let s_self_ = Saved::copy_of(self_)?;
         rt::check_saved()?;
         Some((edges, s_self_))
@@ -1646,9 +1646,9 @@ impl Backward for ReluBackward {
     const NAME: &'static str = "ReluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
-        let result = &self.result.unpack(cx, "result")?;
+        let result = &self.result.unpack_last(cx, "result")?;
         let g0 = Some(crate::ops::threshold_backward(grad, result, Scalar::Int(0))?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result.release();
@@ -1658,7 +1658,7 @@ fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
     let rec = rt::recording(&[input]);
     let before = if rec {
         rt::check_inplace(input)?;
-        let edges = Edges::new().tensor(input);
+        let edges = Edges::of([Some(input)]);
         Some(edges)
     } else {
         None

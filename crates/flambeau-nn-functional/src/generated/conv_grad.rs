@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -46,13 +46,13 @@ impl Backward for ConvolutionBackward {
         let transposed = self.transposed;
         let weight_sizes = &self.weight_sizes[..];
         let g0 = if cx.need(0) {
-            let weight = &self.weight.unpack(cx, "weight")?;
+            let weight = &self.weight.unpack_last(cx, "weight")?;
             Some(conv_input_grad(grad, weight, input_sizes, stride, padding, dilation, transposed, groups)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let input = &self.input.unpack(cx, "input")?;
+            let input = &self.input.unpack_last(cx, "input")?;
             Some(conv_weight_grad(grad, input, weight_sizes, stride, padding, dilation, transposed, groups)?)
         } else {
             None
@@ -77,24 +77,24 @@ fn convolution_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     })?;
     if rec {
-        let edges = Edges::new().tensor(input).tensor(weight).opt(bias);
+        let edges = Edges::of([Some(input), Some(weight), bias]);
         let body = ConvolutionBackward {
             dilation: dilation.to_vec(),
             groups,
             input: Saved::input_if(edges.wants(1), input),
-            input_sizes: SizeVec::from_slice(input.sizes()),
+            input_sizes: size_vec(input.sizes()),
             padding: padding.to_vec(),
             stride: stride.to_vec(),
             transposed,
             weight: Saved::input_if(edges.wants(0), weight),
-            weight_sizes: SizeVec::from_slice(weight.sizes()),
+            weight_sizes: size_vec(weight.sizes()),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -152,18 +152,18 @@ impl Backward for ConvolutionInputGradBackward {
         let stride = &self.stride[..];
         let weight_sizes = &self.weight_sizes[..];
         let g0 = if cx.need(0) {
-            let weight = &self.weight.unpack(cx, "weight")?;
+            let weight = &self.weight.unpack_last(cx, "weight")?;
             Some(conv(grad, &conj(weight)?, stride, padding, dilation, groups)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             Some(weight_grad(grad_output, grad, weight_sizes, stride, padding, dilation, groups)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -180,11 +180,11 @@ fn convolution_input_grad_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, weight]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::convolution_input_grad(grad_output, weight, input_sizes, stride, padding, dilation, groups)
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(weight);
+        let edges = Edges::of([Some(grad_output), Some(weight)]);
         let body = ConvolutionInputGradBackward {
             dilation: dilation.to_vec(),
             grad_output: Saved::input_if(edges.wants(1), grad_output),
@@ -192,10 +192,10 @@ fn convolution_input_grad_autograd(
             padding: padding.to_vec(),
             stride: stride.to_vec(),
             weight: Saved::input_if(edges.wants(0), weight),
-            weight_sizes: SizeVec::from_slice(weight.sizes()),
+            weight_sizes: size_vec(weight.sizes()),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, weight]) {
         let t = rt::jvp(|| {
@@ -242,18 +242,18 @@ impl Backward for ConvolutionWeightGradBackward {
         let padding = &self.padding[..];
         let stride = &self.stride[..];
         let g0 = if cx.need(0) {
-            let input = &self.input.unpack(cx, "input")?;
+            let input = &self.input.unpack_last(cx, "input")?;
             Some(conv(&conj(input)?, grad, stride, padding, dilation, groups)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let grad_output = &self.grad_output.unpack(cx, "grad_output")?;
+            let grad_output = &self.grad_output.unpack_last(cx, "grad_output")?;
             Some(input_grad(grad_output, grad, input_sizes, stride, padding, dilation, groups)?)
         } else {
             None
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.grad_output.release();
@@ -270,22 +270,22 @@ fn convolution_weight_grad_autograd(
     groups: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, input]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::convolution_weight_grad(grad_output, input, weight_sizes, stride, padding, dilation, groups)
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(input);
+        let edges = Edges::of([Some(grad_output), Some(input)]);
         let body = ConvolutionWeightGradBackward {
             dilation: dilation.to_vec(),
             grad_output: Saved::input_if(edges.wants(1), grad_output),
             groups,
             input: Saved::input_if(edges.wants(0), input),
-            input_sizes: SizeVec::from_slice(input.sizes()),
+            input_sizes: size_vec(input.sizes()),
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, input]) {
         let t = rt::jvp(|| {

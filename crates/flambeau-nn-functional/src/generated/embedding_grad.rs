@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -38,7 +38,7 @@ impl Backward for EmbeddingLookupBackward {
         let scale_grad_by_freq = self.scale_grad_by_freq;
         let sparse = self.sparse;
         let weight_sizes = &self.weight_sizes[..];
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(embedding_weight_grad(
             grad,
             indices,
@@ -47,7 +47,7 @@ impl Backward for EmbeddingLookupBackward {
             scale_grad_by_freq,
             sparse,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -62,18 +62,19 @@ fn embedding_lookup_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("embedding", "indices", indices)?;
     let rec = rt::recording(&[weight]);
-    let out = rt::below(|| ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse))?;
+    let mut out =
+        rt::below(|| ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse))?;
     if rec {
-        let edges = Edges::new().tensor(weight);
+        let edges = Edges::of([Some(weight)]);
         let body = EmbeddingLookupBackward {
             indices: Saved::input(indices),
             padding_idx,
             scale_grad_by_freq,
             sparse,
-            weight_sizes: SizeVec::from_slice(weight.sizes()),
+            weight_sizes: size_vec(weight.sizes()),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[weight]) {
         let t = rt::jvp(|| {
@@ -99,9 +100,9 @@ impl Backward for EmbeddingDenseBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let padding_idx = self.padding_idx;
         let scale_grad_by_freq = self.scale_grad_by_freq;
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(embedding_double_backward(grad, indices, padding_idx, scale_grad_by_freq)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -116,18 +117,18 @@ fn embedding_dense_backward_autograd(
 ) -> Result<Tensor> {
     rt::not_differentiable("embedding_dense_backward", "indices", indices)?;
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([Some(grad_output)]);
         let body = EmbeddingDenseBackwardBackward {
             indices: Saved::input(indices),
             padding_idx,
             scale_grad_by_freq,
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {
@@ -158,7 +159,7 @@ impl Backward for EmbeddingRenormBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative_for("embedding_renorm")?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn embedding_renorm_inplace_autograd(
@@ -171,7 +172,7 @@ fn embedding_renorm_inplace_autograd(
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         Some(edges)
     } else {
         None

@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -32,13 +32,13 @@ impl Backward for LinearBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let weight_sizes = &self.weight_sizes[..];
         let g0 = if cx.need(0) {
-            let weight = &self.weight.unpack(cx, "weight")?;
+            let weight = &self.weight.unpack_last(cx, "weight")?;
             Some(linear_input_grad(grad, weight)?)
         } else {
             None
         };
         let g1 = if cx.need(1) {
-            let input = &self.input.unpack(cx, "input")?;
+            let input = &self.input.unpack_last(cx, "input")?;
             Some(linear_weight_grad(grad, input, weight_sizes)?)
         } else {
             None
@@ -53,16 +53,16 @@ impl Backward for LinearBackward {
 }
 fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
-    let out = rt::below(|| ops::linear(input, weight, bias))?;
+    let mut out = rt::below(|| ops::linear(input, weight, bias))?;
     if rec {
-        let edges = Edges::new().tensor(input).tensor(weight).opt(bias);
+        let edges = Edges::of([Some(input), Some(weight), bias]);
         let body = LinearBackward {
             input: Saved::input_if(edges.wants(1), input),
             weight: Saved::input_if(edges.wants(0), weight),
-            weight_sizes: SizeVec::from_slice(weight.sizes()),
+            weight_sizes: size_vec(weight.sizes()),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{

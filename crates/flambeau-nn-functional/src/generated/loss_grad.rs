@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -39,8 +39,8 @@ impl Backward for FusedNllLossBackward {
         let ignore_index = self.ignore_index;
         let reduction = self.reduction;
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
-        let target = &self.target.unpack(cx, "target")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(crate::ops::fused_nll_loss_backward(
@@ -52,7 +52,7 @@ impl Backward for FusedNllLossBackward {
             ignore_index,
             result1,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -72,19 +72,19 @@ fn fused_nll_loss_autograd(
         rt::not_differentiable("_nll_loss", "weight", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::fused_nll_loss(self_, target, weight, reduction, ignore_index))?;
+    let (mut out0, out1) = rt::below(|| ops::fused_nll_loss(self_, target, weight, reduction, ignore_index))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = FusedNllLossBackward {
             ignore_index,
             reduction,
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             target: Saved::input(target),
             weight: SavedOpt::input(weight),
         };
         rt::check_saved()?;
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -115,11 +115,11 @@ impl Backward for FusedNllLossBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let ignore_index = self.ignore_index;
         let reduction = self.reduction;
-        let target = &self.target.unpack(cx, "target")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(nll_double_backward(grad, target, weight, reduction, ignore_index)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.target.release();
@@ -141,7 +141,7 @@ fn fused_nll_loss_backward_autograd(
     }
     rt::not_differentiable("_nll_loss_backward", "total_weight", total_weight)?;
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::fused_nll_loss_backward(
             grad_output,
             sizes,
@@ -153,7 +153,7 @@ fn fused_nll_loss_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([Some(grad_output)]);
         let body = FusedNllLossBackwardBackward {
             ignore_index,
             reduction,
@@ -161,7 +161,7 @@ fn fused_nll_loss_backward_autograd(
             weight: SavedOpt::input(weight),
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {
@@ -205,10 +205,10 @@ impl Backward for FusedCrossEntropyBackward {
         let ignore_index = self.ignore_index;
         let label_smoothing = self.label_smoothing;
         let reduction = self.reduction;
-        let result1 = &self.result1.unpack(cx, "result1")?;
-        let result2 = &self.result2.unpack(cx, "result2")?;
-        let self_ = &self.self_.unpack(cx, "self")?;
-        let target = &self.target.unpack(cx, "target")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
+        let result2 = &self.result2.unpack_last(cx, "result2")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
+        let target = &self.target.unpack_last(cx, "target")?;
         let weight = self.weight.unpack(cx, "weight")?;
         let weight = weight.as_ref();
         let g0 = Some(cross_entropy_grad(
@@ -222,7 +222,7 @@ impl Backward for FusedCrossEntropyBackward {
             result1,
             result2,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -245,11 +245,11 @@ fn fused_cross_entropy_autograd(
         rt::not_differentiable("_cross_entropy", "weight", t)?;
     }
     let rec = rt::recording(&[self_]);
-    let (out0, out1, out2) = rt::below(|| {
+    let (mut out0, out1, out2) = rt::below(|| {
         ops::fused_cross_entropy(self_, target, weight, reduction, ignore_index, label_smoothing)
     })?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = FusedCrossEntropyBackward {
             ignore_index,
             label_smoothing,
@@ -261,7 +261,7 @@ fn fused_cross_entropy_autograd(
             weight: SavedOpt::input(weight),
         };
         rt::check_saved()?;
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -294,7 +294,7 @@ impl Backward for FusedCrossEntropyBackwardBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(missing_derivative("_cross_entropy_backward")?) } else { None };
         let g1 = if cx.need(1) { Some(missing_derivative("_cross_entropy_backward")?) } else { None };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
 }
 fn fused_cross_entropy_backward_autograd(
@@ -315,7 +315,7 @@ fn fused_cross_entropy_backward_autograd(
     rt::not_differentiable("_cross_entropy_backward", "lse", lse)?;
     rt::not_differentiable("_cross_entropy_backward", "total_weight", total_weight)?;
     let rec = rt::recording(&[grad_output, self_]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::fused_cross_entropy_backward(
             grad_output,
             self_,
@@ -329,9 +329,9 @@ fn fused_cross_entropy_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output).tensor(self_);
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
         let body = FusedCrossEntropyBackwardBackward;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
         let t = rt::jvp(|| {

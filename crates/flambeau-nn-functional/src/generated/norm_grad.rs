@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -50,9 +50,9 @@ impl Backward for NativeBatchNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let running_mean = self.running_mean.unpack(cx, "running_mean")?;
             let running_mean = running_mean.as_ref();
             let running_var = self.running_var.unpack(cx, "running_var")?;
@@ -104,11 +104,11 @@ fn native_batch_norm_autograd(
         rt::not_differentiable("native_batch_norm", "running_var", t)?;
     }
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) = rt::below(|| {
+    let (mut out0, out1, out2) = rt::below(|| {
         ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
     })?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeBatchNormBackward {
             bias: SavedOpt::input(bias),
             eps,
@@ -121,7 +121,7 @@ fn native_batch_norm_autograd(
             weight: SavedOpt::input(weight),
         };
         rt::check_saved()?;
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -225,7 +225,7 @@ fn native_batch_norm_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_out).tensor(input).opt(weight);
+        let edges = Edges::of([Some(grad_out), Some(input), weight]);
         let body = NativeBatchNormBackwardBackward;
         rt::record_list(&out, edges, body);
     }
@@ -303,9 +303,9 @@ impl Backward for NativeLayerNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             layer_norm_grad(grad, input, normalized_shape, weight, bias, result1, result2, eps, need)?
@@ -330,10 +330,10 @@ fn native_layer_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) =
+    let (mut out0, out1, out2) =
         rt::below(|| ops::native_layer_norm(input, normalized_shape, weight, bias, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeLayerNormBackward {
             bias: SavedOpt::input(bias),
             eps,
@@ -344,7 +344,7 @@ fn native_layer_norm_autograd(
             weight: SavedOpt::input(weight),
         };
         rt::check_saved()?;
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -428,7 +428,7 @@ fn native_layer_norm_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_out).tensor(input).opt(weight);
+        let edges = Edges::of([Some(grad_out), Some(input), weight]);
         let body = NativeLayerNormBackwardBackward;
         rt::record_list(&out, edges, body);
     }
@@ -500,15 +500,15 @@ impl Backward for FusedRmsNormBackward {
         let eps = self.eps;
         let normalized_shape = &self.normalized_shape[..];
         let [g0, g1] = if cx.need(0) || cx.need(1) {
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             rms_norm_grad(grad, input, normalized_shape, weight, result1, eps, need)?
         } else {
             [None, None]
         };
-        Ok(Grads::from_iter([g0, g1]))
+        Ok(Grads::from_buf([g0, g1]))
     }
     fn release(&self) {
         self.input.release();
@@ -523,9 +523,9 @@ fn fused_rms_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight]);
-    let (out0, out1) = rt::below(|| ops::fused_rms_norm(input, normalized_shape, weight, eps))?;
+    let (mut out0, out1) = rt::below(|| ops::fused_rms_norm(input, normalized_shape, weight, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight);
+        let edges = Edges::of([Some(input), weight]);
         let body = FusedRmsNormBackward {
             eps,
             input: Saved::input(input),
@@ -534,7 +534,7 @@ fn fused_rms_norm_autograd(
             weight: SavedOpt::input(weight),
         };
         rt::check_saved()?;
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -599,7 +599,7 @@ fn fused_rms_norm_backward_autograd(
         ops::fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_out).tensor(input).opt(weight);
+        let edges = Edges::of([Some(grad_out), Some(input), weight]);
         let body = FusedRmsNormBackwardBackward;
         rt::record_list(&out, edges, body);
     }
@@ -679,9 +679,9 @@ impl Backward for NativeGroupNormBackward {
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
-            let input = &self.input.unpack(cx, "input")?;
-            let result1 = &self.result1.unpack(cx, "result1")?;
-            let result2 = &self.result2.unpack(cx, "result2")?;
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
             group_norm_grad(grad, input, weight, bias, result1, result2, n, c, hxw, group, eps, need)?
@@ -709,10 +709,10 @@ fn native_group_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) =
+    let (mut out0, out1, out2) =
         rt::below(|| ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
     if rec {
-        let edges = Edges::new().tensor(input).opt(weight).opt(bias);
+        let edges = Edges::of([Some(input), weight, bias]);
         let body = NativeGroupNormBackward {
             bias: SavedOpt::input(bias),
             c,
@@ -726,7 +726,7 @@ fn native_group_norm_autograd(
             weight: SavedOpt::input(weight),
         };
         rt::check_saved()?;
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active()
         && rt::any_tangent(&{
@@ -800,7 +800,7 @@ fn native_group_norm_backward_autograd(
         ops::native_group_norm_backward(grad_out, input, mean, rstd, weight, n, c, hxw, group, output_mask)
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_out).tensor(input).opt(weight);
+        let edges = Edges::of([Some(grad_out), Some(input), weight]);
         let body = NativeGroupNormBackwardBackward;
         rt::record_list(&out, edges, body);
     }

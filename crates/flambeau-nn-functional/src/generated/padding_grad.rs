@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -32,16 +32,16 @@ impl Backward for ConstantPadNdBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let pad = &self.pad[..];
         let g0 = Some(constant_pad_grad(grad, pad)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::constant_pad_nd(self_, pad, value))?;
+    let mut out = rt::below(|| ops::constant_pad_nd(self_, pad, value))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ConstantPadNdBackward { pad: pad.to_vec() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -68,17 +68,16 @@ impl Backward for PadGatherBackward {
         let pad = &self.pad[..];
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(crate::ops::pad_scatter(grad, self_sizes, pad, mode)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
+    let mut out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
-        let body =
-            PadGatherBackward { mode, pad: pad.to_vec(), self_sizes: SizeVec::from_slice(self_.sizes()) };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(self_)]);
+        let body = PadGatherBackward { mode, pad: pad.to_vec(), self_sizes: size_vec(self_.sizes()) };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -102,16 +101,16 @@ impl Backward for PadScatterBackward {
         let mode = self.mode;
         let pad = &self.pad[..];
         let g0 = Some(crate::ops::pad_gather(grad, pad, mode)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn pad_scatter_autograd(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| ops::pad_scatter(grad_output, sizes, pad, mode))?;
+    let mut out = rt::below(|| ops::pad_scatter(grad_output, sizes, pad, mode))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([Some(grad_output)]);
         let body = PadScatterBackward { mode, pad: pad.to_vec() };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {

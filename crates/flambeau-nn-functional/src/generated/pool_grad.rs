@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -40,9 +40,9 @@ impl Backward for MaxPoolBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let kernel_size = &self.kernel_size[..];
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(plane_scatter(grad, result1, self_sizes, kernel_size.len())?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -57,15 +57,16 @@ fn max_pool_autograd(
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode))?;
+    let (mut out0, out1) =
+        rt::below(|| ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = MaxPoolBackward {
             kernel_size: kernel_size.to_vec(),
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -95,9 +96,9 @@ impl Backward for AdaptiveMaxPoolBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let output_size = &self.output_size[..];
         let self_sizes = &self.self_sizes[..];
-        let result1 = &self.result1.unpack(cx, "result1")?;
+        let result1 = &self.result1.unpack_last(cx, "result1")?;
         let g0 = Some(plane_scatter(grad, result1, self_sizes, output_size.len())?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.result1.release();
@@ -105,15 +106,15 @@ impl Backward for AdaptiveMaxPoolBackward {
 }
 fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
-    let (out0, out1) = rt::below(|| ops::adaptive_max_pool(self_, output_size))?;
+    let (mut out0, out1) = rt::below(|| ops::adaptive_max_pool(self_, output_size))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AdaptiveMaxPoolBackward {
             output_size: output_size.to_vec(),
             result1: Saved::input(&out1),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out0, edges, body);
+        rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -141,9 +142,9 @@ impl Backward for PlaneScatterBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let spatial = self.spatial;
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(crate::ops::plane_gather(grad, indices, spatial)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -152,12 +153,12 @@ impl Backward for PlaneScatterBackward {
 fn plane_scatter_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_scatter", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::plane_scatter(self_, indices, sizes, spatial))?;
+    let mut out = rt::below(|| ops::plane_scatter(self_, indices, sizes, spatial))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = PlaneScatterBackward { indices: Saved::input(indices), spatial };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -180,9 +181,9 @@ impl Backward for PlaneUnpoolBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let spatial = self.spatial;
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(crate::ops::plane_gather(grad, indices, spatial)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -191,12 +192,12 @@ impl Backward for PlaneUnpoolBackward {
 fn plane_unpool_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_unpool", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::plane_unpool(self_, indices, sizes, spatial))?;
+    let mut out = rt::below(|| ops::plane_unpool(self_, indices, sizes, spatial))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = PlaneUnpoolBackward { indices: Saved::input(indices), spatial };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -221,9 +222,9 @@ impl Backward for PlaneGatherBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
         let spatial = self.spatial;
-        let indices = &self.indices.unpack(cx, "indices")?;
+        let indices = &self.indices.unpack_last(cx, "indices")?;
         let g0 = Some(plane_scatter(grad, indices, self_sizes, spatial as usize)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
         self.indices.release();
@@ -232,16 +233,16 @@ impl Backward for PlaneGatherBackward {
 fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_gather", "indices", indices)?;
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::plane_gather(self_, indices, spatial))?;
+    let mut out = rt::below(|| ops::plane_gather(self_, indices, spatial))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = PlaneGatherBackward {
             indices: Saved::input(indices),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             spatial,
         };
         rt::check_saved()?;
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -285,7 +286,7 @@ impl Backward for AvgPoolBackward {
             count_include_pad,
             divisor_override,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn avg_pool_autograd(
@@ -298,21 +299,21 @@ fn avg_pool_autograd(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::avg_pool(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     })?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AvgPoolBackward {
             ceil_mode,
             count_include_pad,
             divisor_override,
             kernel_size: kernel_size.to_vec(),
             padding: padding.to_vec(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -361,7 +362,7 @@ impl Backward for AvgPoolBackwardBackward {
             count_include_pad,
             divisor_override,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn avg_pool_backward_autograd(
@@ -375,7 +376,7 @@ fn avg_pool_backward_autograd(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| {
+    let mut out = rt::below(|| {
         ops::avg_pool_backward(
             grad_output,
             input_sizes,
@@ -388,7 +389,7 @@ fn avg_pool_backward_autograd(
         )
     })?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([Some(grad_output)]);
         let body = AvgPoolBackwardBackward {
             ceil_mode,
             count_include_pad,
@@ -397,7 +398,7 @@ fn avg_pool_backward_autograd(
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {
@@ -431,19 +432,19 @@ impl Backward for AdaptiveAvgPoolBackward {
         let output_size = &self.output_size[..];
         let self_sizes = &self.self_sizes[..];
         let g0 = Some(crate::ops::adaptive_avg_pool_backward(grad, self_sizes, output_size.len() as i64)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::adaptive_avg_pool(self_, output_size))?;
+    let mut out = rt::below(|| ops::adaptive_avg_pool(self_, output_size))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = AdaptiveAvgPoolBackward {
             output_size: output_size.to_vec(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -470,7 +471,7 @@ impl Backward for AdaptiveAvgPoolBackwardBackward {
             grad,
             &grad_output_sizes[grad_output_sizes.len() - spatial as usize..],
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn adaptive_avg_pool_backward_autograd(
@@ -479,14 +480,12 @@ fn adaptive_avg_pool_backward_autograd(
     spatial: i64,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let out = rt::below(|| ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial))?;
+    let mut out = rt::below(|| ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
-        let body = AdaptiveAvgPoolBackwardBackward {
-            grad_output_sizes: SizeVec::from_slice(grad_output.sizes()),
-            spatial,
-        };
-        rt::record(&out, edges, body);
+        let edges = Edges::of([Some(grad_output)]);
+        let body =
+            AdaptiveAvgPoolBackwardBackward { grad_output_sizes: size_vec(grad_output.sizes()), spatial };
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {

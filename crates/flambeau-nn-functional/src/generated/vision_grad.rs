@@ -12,7 +12,7 @@ use flambeau_autograd::derivatives::views::Geometry;
 use flambeau_autograd::formula::*;
 use flambeau_autograd::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::dispatch::Key;
-use flambeau_core::geometry::SizeVec;
+use flambeau_core::geometry::{SizeVec, size_vec};
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
 /// Fills the operators' autograd slots.
@@ -51,7 +51,7 @@ impl Backward for ResampleBackward {
             antialias,
             scale,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn resample_autograd(
@@ -64,18 +64,18 @@ fn resample_autograd(
     scale: Option<f64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::resample(self_, dim, size, mode, align_corners, antialias, scale))?;
+    let mut out = rt::below(|| ops::resample(self_, dim, size, mode, align_corners, antialias, scale))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = ResampleBackward {
             align_corners,
             antialias,
             dim,
             mode: mode.to_string(),
             scale,
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -115,7 +115,7 @@ impl Backward for ResampleBackwardBackward {
             antialias,
             scale,
         )?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn resample_backward_autograd(
@@ -128,19 +128,19 @@ fn resample_backward_autograd(
     scale: Option<f64>,
 ) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
-    let out =
+    let mut out =
         rt::below(|| ops::resample_backward(grad_output, dim, size, mode, align_corners, antialias, scale))?;
     if rec {
-        let edges = Edges::new().tensor(grad_output);
+        let edges = Edges::of([Some(grad_output)]);
         let body = ResampleBackwardBackward {
             align_corners,
             antialias,
             dim,
-            grad_output_sizes: SizeVec::from_slice(grad_output.sizes()),
+            grad_output_sizes: size_vec(grad_output.sizes()),
             mode: mode.to_string(),
             scale,
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
         let t = rt::jvp(|| {
@@ -170,7 +170,7 @@ impl Backward for Im2colBackward {
         let self_sizes = &self.self_sizes[..];
         let stride = &self.stride[..];
         let g0 = Some(im2col_grad(grad, self_sizes, kernel_size, dilation, padding, stride)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn im2col_autograd(
@@ -181,17 +181,17 @@ fn im2col_autograd(
     stride: &[i64],
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::im2col(self_, kernel_size, dilation, padding, stride))?;
+    let mut out = rt::below(|| ops::im2col(self_, kernel_size, dilation, padding, stride))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Im2colBackward {
             dilation: dilation.to_vec(),
             kernel_size: kernel_size.to_vec(),
             padding: padding.to_vec(),
-            self_sizes: SizeVec::from_slice(self_.sizes()),
+            self_sizes: size_vec(self_.sizes()),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
@@ -219,7 +219,7 @@ impl Backward for Col2imBackward {
         let padding = &self.padding[..];
         let stride = &self.stride[..];
         let g0 = Some(crate::ops::im2col(grad, kernel_size, dilation, padding, stride)?);
-        Ok(Grads::from_iter([g0]))
+        Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
 fn col2im_autograd(
@@ -231,16 +231,16 @@ fn col2im_autograd(
     stride: &[i64],
 ) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
-    let out = rt::below(|| ops::col2im(self_, output_size, kernel_size, dilation, padding, stride))?;
+    let mut out = rt::below(|| ops::col2im(self_, output_size, kernel_size, dilation, padding, stride))?;
     if rec {
-        let edges = Edges::new().tensor(self_);
+        let edges = Edges::of([Some(self_)]);
         let body = Col2imBackward {
             dilation: dilation.to_vec(),
             kernel_size: kernel_size.to_vec(),
             padding: padding.to_vec(),
             stride: stride.to_vec(),
         };
-        rt::record(&out, edges, body);
+        rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
