@@ -126,7 +126,15 @@ impl Tensor {
     ) -> Result<Tensor> {
         let storage = Storage::empty(numel as usize * dtype.size(), device)?;
         let facts = Survey::row_major(numel);
-        Ok(Self::surveyed(Owner::Storage(storage), Dims::contiguous(sizes), facts, 0, dtype, device, fresh_flags()))
+        Ok(Self::surveyed(
+            Owner::Storage(storage),
+            Dims::contiguous(sizes),
+            facts,
+            0,
+            dtype,
+            device,
+            fresh_flags(),
+        ))
     }
     /// A fresh contiguous tensor of the same sizes, on the CPU.
     #[inline]
