@@ -20,7 +20,7 @@ pub fn fill() {
     o::NATIVE_BATCH_NORM.register(Key::Autograd, native_batch_norm_autograd);
     o::NATIVE_LAYER_NORM.register(Key::Autograd, native_layer_norm_autograd);
     o::FUSED_RMS_NORM.register(Key::Autograd, fused_rms_norm_autograd);
-    o::NATIVE_GROUP_NORM.register(Key::Autograd, native_group_norm_autograd);
+    o::FUSED_GROUP_NORM.register(Key::Autograd, fused_group_norm_autograd);
 }
 
 /// Node of `native_batch_norm`.
@@ -274,8 +274,8 @@ fn fused_rms_norm_autograd(
     Ok((out0, out1))
 }
 
-/// Node of `native_group_norm`.
-pub struct NativeGroupNormBackward {
+/// Node of `_fused_group_norm`.
+pub struct FusedGroupNormBackward {
     bias: SavedOpt,
     c: i64,
     eps: f64,
@@ -287,8 +287,8 @@ pub struct NativeGroupNormBackward {
     result2: Saved,
     weight: SavedOpt,
 }
-impl Backward for NativeGroupNormBackward {
-    const NAME: &'static str = "NativeGroupNormBackward0";
+impl Backward for FusedGroupNormBackward {
+    const NAME: &'static str = "FusedGroupNormBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let need = cx.needs();
@@ -320,7 +320,7 @@ impl Backward for NativeGroupNormBackward {
         self.weight.release();
     }
 }
-fn native_group_norm_autograd(
+fn fused_group_norm_autograd(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
@@ -331,11 +331,10 @@ fn native_group_norm_autograd(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (out0, out1, out2) =
-        rt::below(|| ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
+    let (out0, out1, out2) = rt::below(|| ops::fused_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
     if rec {
         let edges = Edges::new().tensor(input).opt(weight).opt(bias);
-        let body = NativeGroupNormBackward {
+        let body = FusedGroupNormBackward {
             bias: SavedOpt::input(bias),
             c,
             eps,
@@ -358,7 +357,7 @@ fn native_group_norm_autograd(
             v
         })
     {
-        return Err(no_forward("native_group_norm"));
+        return Err(no_forward("_fused_group_norm"));
     }
     Ok((out0, out1, out2))
 }
