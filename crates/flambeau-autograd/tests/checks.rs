@@ -190,3 +190,34 @@ fn functional() {
     assert_eq!((p[0].to_vec::<f64>(), p[1].to_vec::<f64>()), (vec![8.0, 120.0], vec![2.0, 40.0]));
     assert!(x.grad().is_none());
 }
+
+#[test]
+fn compositions() {
+    let x = Tensor::from_slice(&[1.0f64, 5.5, 3.0, 9.0, 2.0, 4.0], [2, 3]).requires_grad_(true);
+    one(|x| ops::diff(x, 2, -1, None, Some(x)), &x);
+    one(|x| ops::cov(x, 1, None, None), &x);
+    one(|x| ops::renorm(x, 2.into(), 0, 7.into()), &x);
+    one(|x| ops::linalg_vander(x, Some(3)), &x);
+    one(|x| ops::diagonal_copy(x, 1, 0, 1), &x);
+    one(|x| Ok(ops::unbind_copy(x, 1)?.swap_remove(2)), &x);
+    one(|x| ops::pdist(x, 3.0), &x);
+    two(|x, y| ops::cross(x, y, None), &x, &input(2, &[2, 3]));
+    two(ops::fill_with, &x, &input(2, &[]));
+    let o = GradcheckOptions::new();
+    let far = Tensor::from_slice(&[-4.0f64, -7.0, -3.5], [1, 3]).requires_grad_(true);
+    for p in [1.0, 2.0, 3.0] {
+        let f = |a: &[Tensor]| Ok(vec![ops::cdist(&a[0], &a[1], p, None)?]);
+        gradcheck(f, &[x.clone(), far.clone()], &o).unwrap();
+    }
+}
+#[test]
+fn an_index_that_occurs_twice_fills_once() {
+    let index = Tensor::from_slice(&[0i64, 2, 0], 3);
+    two(|x, v| ops::index_fill_tensor(x, 0, &index, v), &input(1, &[3, 2]), &input(2, &[]));
+}
+#[test]
+fn relu_passes_the_gradient_of_nan() {
+    let x = Tensor::from_slice(&[f64::NAN, -1.0, 2.0], 3).requires_grad_(true);
+    ops::relu(&x).unwrap().sum().backward();
+    assert_eq!(x.grad().unwrap().to_vec::<f64>(), [1.0, 0.0, 1.0]);
+}

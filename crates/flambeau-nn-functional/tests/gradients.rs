@@ -51,6 +51,11 @@ fn convolutions() {
             )
         });
     }
+    // an output padding that reaches into the padding
+    let (x, w) = (values(&[1, 2, 2, 3], 1), values(&[2, 2, 2, 2], 2));
+    both("conv_transpose2d, output padding", &[x, w], |t| {
+        ops::conv_transpose2d(&t[0], &t[1], None, &[3, 2], &[1, 2], &[2, 3], 1, &[4, 4])
+    });
     let (x, w) = (values(&[3, 9], 1), values(&[2, 3, 4], 2));
     both("conv1d same", &[x, w], |t| ops::conv1d_padding(&t[0], &t[1], None, &[1], "same", &[1], 1, "zeros"));
     let (x, w) = (values(&[1, 2, 4, 4, 3], 1), values(&[2, 2, 2, 2, 2], 2));
@@ -263,4 +268,31 @@ fn attention_paths_agree() {
             assert!(core::allclose(a, b, tol, tol * 4.0, false).unwrap(), "{dtype:?}");
         }
     }
+}
+
+#[test]
+fn circular_padding_wraps_what_negative_padding_leaves() {
+    let x = values(&[1, 3, 4], 1);
+    both("pad", &[x.clone()], |t| ops::pad(&t[0], &[-1, 2], "circular", None));
+    let y = ops::pad(&index(&[1, 2, 3, 4], &[1, 1, 4]), &[-1, 2], "circular", None).unwrap();
+    assert_eq!(y.to_vec::<i64>(), [2, 3, 4, 2, 3]);
+}
+
+#[test]
+fn statistics_of_group_norm_are_differentiable() {
+    let x = values(&[2, 4, 3], 1);
+    both("native_group_norm", &[x], |t| {
+        let (_, mean, rstd) = ops::native_group_norm(&t[0], None, None, 2, 4, 3, 2, 1e-5)?;
+        flambeau_core::ops::mul(&mean, &rstd)
+    });
+}
+
+#[test]
+fn a_class_wanted_twice_counts_twice() {
+    let x = values(&[1, 3], 1);
+    let loss = |target: &[i64]| {
+        let t = index(target, &[1, 3]);
+        ops::multilabel_margin_loss(&x, &t, None, None, "sum").unwrap().item::<f64>()
+    };
+    assert!((loss(&[1, 1, -1]) - 2.0 * loss(&[1, -1, -1])).abs() < 1e-12);
 }

@@ -47,6 +47,7 @@ pub use flambeau_core::generated::options::*;
 pub use flambeau_core::generated::{linalg, special};
 pub use flambeau_core::generator::{default_generator, initial_seed, manual_seed, seed};
 pub use flambeau_core::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
+pub use flambeau_core::print::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
 pub use flambeau_core::promotion::{can_cast, promote_types, set_default_dtype};
 pub use flambeau_core::threads::{get_num_threads, set_num_threads};
 pub use flambeau_core::{

@@ -314,12 +314,44 @@ fn type_(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     };
     one(ops::to(&t, Some(d), None, None, None, false, false, None)?)
 }
+/// Nested lists hold numbers, and whole numbers that their dtype holds.
+fn data_fits(v: &Value, dtype: Option<DType>) -> Result<()> {
+    match v {
+        Value::List(l) | Value::Tuple(l) => l.iter().try_for_each(|v| data_fits(v, dtype)),
+        Value::Str(_) => Err(Error::value("too many dimensions 'str'")),
+        Value::None | Value::Dict(_) | Value::Object(_) => {
+            Err(Error::runtime(format!("Could not infer dtype of {}", v.type_name())))
+        }
+        Value::Int(i) => {
+            let (low, high) = match dtype {
+                Some(DType::U8) => (0, i64::from(u8::MAX)),
+                Some(DType::I8) => (i64::from(i8::MIN), i64::from(i8::MAX)),
+                Some(DType::I16) => (i64::from(i16::MIN), i64::from(i16::MAX)),
+                Some(DType::I32) => (i64::from(i32::MIN), i64::from(i32::MAX)),
+                Some(DType::U16) => (0, i64::from(u16::MAX)),
+                Some(DType::U32) => (0, i64::from(u32::MAX)),
+                _ => (i64::MIN, i64::MAX),
+            };
+            ensure!(
+                (low..=high).contains(i),
+                Runtime,
+                "value cannot be converted to type {} without overflow",
+                dtype.map_or("int64", DType::name)
+            );
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
 /// A tensor of nested lists, numbers or a tensor, with the options at positions 1 to 3.
 fn made(s: &Slots<'_>, requires_grad: Option<bool>) -> Result<Vec<Value>> {
     let dtype = s.get::<DType>(1)?;
     let t = match s.must(0)? {
         Value::Tensor(t) => ops::clone(&t.alias_detached(), None)?,
-        v => literal::from_value_as(v, dtype)?,
+        v => {
+            data_fits(v, dtype)?;
+            literal::from_value_as(v, dtype)?
+        }
     };
     let t = ops::to(&t, dtype, None, s.device(2)?, None, false, false, None)?;
     if requires_grad == Some(true) {

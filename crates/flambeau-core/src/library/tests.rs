@@ -134,3 +134,60 @@ fn classes_are_made_and_called_by_name() {
     assert!(o.downcast::<Doubler>().is_some());
     assert!(object::construct("torch.test.None", &[], &[]).is_err());
 }
+
+#[test]
+fn flags_choose_the_function() {
+    let x = t(&[0.0, 5.0, 7.0]);
+    assert_eq!(numbers(&call("torch.nonzero", std::slice::from_ref(&x), &[]).unwrap()), [1.0, 2.0]);
+    let tuple = call("torch.nonzero", std::slice::from_ref(&x), &kw("as_tuple", Value::Bool(true))).unwrap();
+    assert!(matches!(&tuple[..], [Value::List(l)] if l.len() == 1));
+    let counts = call("torch.unique", &[x], &kw("return_counts", Value::Bool(true))).unwrap();
+    assert_eq!(counts.len(), 2);
+}
+
+#[test]
+fn indexing_and_casts_by_name() {
+    let x = t(&[1.0, 2.0, 3.0]);
+    let last = call("torch.Tensor.__getitem__", &[x.clone(), Value::Int(-1)], &[]).unwrap();
+    assert_eq!(numbers(&last), [3.0]);
+    let all = Value::Slice([None, Some(2), None]);
+    call("torch.Tensor.__setitem__", &[x.clone(), all, Value::Int(9)], &[]).unwrap();
+    assert_eq!(numbers(std::slice::from_ref(&x)), [9.0, 9.0, 3.0]);
+    match &call("torch.Tensor.double", std::slice::from_ref(&x), &[]).unwrap()[..] {
+        [Value::Tensor(t)] => assert_eq!(t.dtype(), crate::DType::F64),
+        other => panic!("{other:?}"),
+    }
+    let name = call("torch.Tensor.type", &[x], &[]).unwrap();
+    assert!(matches!(&name[..], [Value::Str(s)] if s == "torch.FloatTensor"));
+}
+
+#[test]
+fn tensors_of_lists() {
+    let l = |v: Vec<Value>| Value::List(v);
+    let rows = l(vec![l(vec![Value::Int(1), Value::Int(2)]), l(vec![Value::Int(3), Value::Int(4)])]);
+    match &call("torch.tensor", &[rows], &[]).unwrap()[..] {
+        [Value::Tensor(t)] => assert_eq!((t.sizes(), t.dtype()), (&[2, 2][..], crate::DType::I64)),
+        other => panic!("{other:?}"),
+    }
+    let e =
+        call("torch.tensor", &[Value::Int(300)], &kw("dtype", Value::DType(crate::DType::U8))).unwrap_err();
+    assert_eq!(e.message(), "value cannot be converted to type uint8 without overflow");
+    // rounded once, not through float32
+    let d =
+        call("torch.tensor", &[Value::Float(0.1)], &kw("dtype", Value::DType(crate::DType::F64))).unwrap();
+    assert_eq!(numbers(&d), [0.1]);
+}
+
+#[test]
+fn texts_of_overloads_with_numbers() {
+    assert_eq!(
+        text(call("torch.remainder", &[Value::Int(2), Value::Int(3)], &[])),
+        "remainder() received an invalid combination of arguments - got (int, int), but expected one of:\n * (Tensor \
+         input, Tensor other, *, Tensor out = None)\n * (Number self, Tensor other)\n      didn't match because some of \
+         the arguments have invalid types: (!int!, !int!)\n * (Tensor input, Number other, *, Tensor out = None)\n"
+    );
+    assert!(
+        text(call("torch.clamp_max", &[Value::Int(2), Value::Int(3)], &[]))
+            .contains(" * (Tensor input, Number max, *, Tensor out = None)\n")
+    );
+}

@@ -230,8 +230,8 @@ pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
 /// `linalg_vander`
 pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
     ensure!(
-        x.dtype() != DType::Bool,
-        Runtime,
+        !matches!(x.dtype(), DType::Bool | DType::F16 | DType::BF16),
+        Unsupported,
         "linalg.vander supports floating point, complex, and integer tensors, but got {}",
         x.dtype().scalar_type_name()
     );
@@ -274,6 +274,11 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
         Runtime,
         "linalg.cross: inputs must have the same number of dimensions."
     );
+    for t in [self_, other] {
+        if matches!(t.dtype(), DType::Bool) {
+            return Err(Error::not_implemented_for("cross", t.dtype()));
+        }
+    }
     let d = wrap_dim(dim, self_.dim())?;
     ensure!(
         self_.dim() > 0 && self_.sizes()[d] == 3 && other.sizes()[d] == 3,
@@ -451,6 +456,9 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
 pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
     ensure!(self_.dim() == 2, Runtime, "pdist only supports 2D tensors, got: {}D", self_.dim());
     ensure!(self_.dtype().is_floating(), Runtime, "pdist only supports floating-point dtypes");
+    if !matches!(self_.dtype(), DType::F32 | DType::F64) {
+        return Err(Error::not_implemented_for("pdist", self_.dtype()));
+    }
     ensure!(p >= 0.0, Runtime, "pdist only supports non-negative p values");
     let n = self_.sizes()[0];
     let (mut a, mut b) = (Vec::new(), Vec::new());

@@ -78,10 +78,16 @@ windows! {
 }
 
 macro_rules! signals {
-    ($($name:ident $label:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident| $f:expr;)*) => {$(
+    ($($name:ident $label:literal $by:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident| $f:expr;)*) => {$(
         #[doc = concat!("`torch.signal.windows.", $label, "`")]
         pub fn $name($m: i64, $($a: $t,)* sym: bool, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             ensure!($m >= 0, Value, concat!($label, " requires non-negative window length, got M={}"), $m);
+            if let Some(l) = layout.filter(|l| *l != Layout::Strided) {
+                return Err(Error::value(format!(
+                    concat!($by, " is implemented for strided tensors only, got: torch.{}"),
+                    l.name()
+                )));
+            }
             let (d, device) = factory(dtype, layout, device, pin_memory)?;
             ensure!(
                 matches!(d, DType::F32 | DType::F64),
@@ -98,29 +104,29 @@ fn positive(v: f64, what: &str, name: &str) -> Result<f64> {
     if v > 0.0 { Ok(v) } else { Err(Error::value(format!("{what} must be {name}, got: {v} instead."))) }
 }
 signals! {
-    signal_bartlett "bartlett" () |m, n| triangle;
-    signal_blackman "blackman" () |m, n| cosines(&[0.42, 0.5, 0.08]);
-    signal_cosine "cosine" () |m, n| |k, n| (PI * (k + 0.5) / (n + 1.0)).sin();
-    signal_exponential "exponential" (center: Opt<f64>, tau: f64) |m, n| {
+    signal_bartlett "bartlett" "bartlett" () |m, n| triangle;
+    signal_blackman "blackman" "blackman" () |m, n| cosines(&[0.42, 0.5, 0.08]);
+    signal_cosine "cosine" "cosine" () |m, n| |k, n| (PI * (k + 0.5) / (n + 1.0)).sin();
+    signal_exponential "exponential" "exponential" (center: Opt<f64>, tau: f64) |m, n| {
         let tau = positive(tau, "Tau", "positive")?;
         ensure!(n == m || center.is_none(), Value, "Center must be None for symmetric windows");
         let center = center.unwrap_or(n as f64 / 2.0);
         move |k, _| (-(k - center).abs() / tau).exp()
     };
-    signal_gaussian "gaussian" (std: f64) |m, n| {
+    signal_gaussian "gaussian" "gaussian" (std: f64) |m, n| {
         let std = positive(std, "Standard deviation", "positive")?;
         move |k, n| (-0.5 * ((k - n / 2.0) / std).powi(2)).exp()
     };
-    signal_general_cosine "general_cosine" (a: &[f64]) |m, n| {
+    signal_general_cosine "general_cosine" "general_cosine" (a: &[f64]) |m, n| {
         ensure!(!a.is_empty(), Value, "Coefficients cannot be empty");
         cosines(a)
     };
-    signal_general_hamming "general_hamming" (alpha: f64) |m, n| cosines(&[alpha, 1.0 - alpha]);
-    signal_hamming "hamming" () |m, n| cosines(&[0.54, 1.0 - 0.54]);
-    signal_hann "hann" () |m, n| cosines(&[0.5, 0.5]);
-    signal_kaiser "kaiser" (beta: f64) |m, n| {
+    signal_general_hamming "general_hamming" "general_cosine" (alpha: f64) |m, n| cosines(&[alpha, 1.0 - alpha]);
+    signal_hamming "hamming" "general_cosine" () |m, n| cosines(&[0.54, 1.0 - 0.54]);
+    signal_hann "hann" "general_cosine" () |m, n| cosines(&[0.5, 0.5]);
+    signal_kaiser "kaiser" "kaiser" (beta: f64) |m, n| {
         ensure!(beta >= 0.0, Value, "beta must be non-negative, got: {beta} instead.");
         kaiser(beta)
     };
-    signal_nuttall "nuttall" () |m, n| cosines(&[0.3635819, 0.4891775, 0.1365995, 0.0106411]);
+    signal_nuttall "nuttall" "general_cosine" () |m, n| cosines(&[0.3635819, 0.4891775, 0.1365995, 0.0106411]);
 }

@@ -234,6 +234,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &norm::FUSED_RMS_NORM,
     &norm::FUSED_RMS_NORM_BACKWARD,
     &norm::RMS_NORM,
+    &norm::FUSED_GROUP_NORM,
     &norm::NATIVE_GROUP_NORM,
     &norm::NATIVE_GROUP_NORM_BACKWARD,
     &norm::GROUP_NORM,

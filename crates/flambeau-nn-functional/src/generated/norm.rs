@@ -829,6 +829,84 @@ fn rms_norm_adaptor(
     .and_then(Results::from_values)
 }
 
+/// Type of [`FUSED_GROUP_NORM`].
+pub type FusedGroupNormFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    i64,
+    i64,
+    i64,
+    i64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_fused_group_norm`: Group normalisation with the statistics that its gradient needs.
+pub static FUSED_GROUP_NORM: Op<FusedGroupNormFn> = Op::new(
+    &FUSED_GROUP_NORM_INFO,
+    &[(Key::Cpu, f::fused_group_norm), (Key::Meta, f::fused_group_norm_meta_fn)],
+    fused_group_norm_adaptor,
+);
+static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
+    name: "_fused_group_norm",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("N", Ty::Int, D::Required),
+            a("C", Ty::Int, D::Required),
+            a("HxW", Ty::Int, D::Required),
+            a("group", Ty::Int, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("output", Ty::Tensor), ("mean", Ty::Tensor), ("rstd", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: fused_group_norm_boxed,
+    doc: "Group normalisation with the statistics that its gradient needs.",
+    grad: Differentiability::Formula,
+};
+fn fused_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::fused_group_norm(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn fused_group_norm_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &FUSED_GROUP_NORM_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            n.into_value(),
+            c.into_value(),
+            hxw.into_value(),
+            group.into_value(),
+            eps.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
 /// Type of [`NATIVE_GROUP_NORM`].
 pub type NativeGroupNormFn = fn(
     &Tensor,
@@ -840,12 +918,9 @@ pub type NativeGroupNormFn = fn(
     i64,
     f64,
 ) -> Result<(Tensor, Tensor, Tensor)>;
-/// `native_group_norm`: Group normalisation with the statistics that its gradient needs.
-pub static NATIVE_GROUP_NORM: Op<NativeGroupNormFn> = Op::new(
-    &NATIVE_GROUP_NORM_INFO,
-    &[(Key::Cpu, f::native_group_norm), (Key::Meta, f::native_group_norm_meta_fn)],
-    native_group_norm_adaptor,
-);
+/// `native_group_norm`: Group normalisation with its statistics, all differentiable.
+pub static NATIVE_GROUP_NORM: Op<NativeGroupNormFn> =
+    Op::composite(&NATIVE_GROUP_NORM_INFO, f::native_group_norm, native_group_norm_adaptor);
 static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
     name: "native_group_norm",
     owner: "flambeau-nn-functional",
@@ -863,10 +938,10 @@ static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
         returns: &[("output", Ty::Tensor), ("mean", Ty::Tensor), ("rstd", Ty::Tensor)],
     },
     python: &["torch.native_group_norm"],
-    composite: false,
+    composite: true,
     boxed: native_group_norm_boxed,
-    doc: "Group normalisation with the statistics that its gradient needs.",
-    grad: Differentiability::Formula,
+    doc: "Group normalisation with its statistics, all differentiable.",
+    grad: Differentiability::Composite,
 };
 fn native_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_group_norm(

@@ -1966,6 +1966,22 @@ pub fn rms_norm(
 }
 
 /// Group normalisation with the statistics that its gradient needs.
+pub fn fused_group_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (norm::FUSED_GROUP_NORM.get(input.key_set() | opt_keys(weight) | opt_keys(bias))?)(
+        input, weight, bias, n, c, hxw, group, eps,
+    )
+}
+
+/// Group normalisation with its statistics, all differentiable.
 #[doc(alias = "torch.native_group_norm")]
 pub fn native_group_norm(
     input: &Tensor,

@@ -547,10 +547,9 @@ pub fn gaussian_nll_loss(
         if x.len() == v.len() + 1 && x[..x.len() - 1] == *v {
             var = core::unsqueeze(&var, -1)?;
         } else {
-            let homo = x.len() == v.len()
-                && x[..x.len() - 1] == v[..v.len().saturating_sub(1)]
-                && v.last() == Some(&1);
-            ensure!(homo || var.numel() == 1, Value, "var is of incorrect size");
+            // one dimension may be broadcast
+            let wide = x.iter().zip(v).filter(|(x, v)| x != v).map(|(_, v)| *v).sum::<i64>() == 1;
+            ensure!(x.len() == v.len() && wide, Value, "var is of incorrect size");
         }
     }
     ensure!(matches!(reduction, "none" | "mean" | "sum"), Value, "{reduction} is not valid");

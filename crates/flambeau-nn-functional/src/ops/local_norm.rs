@@ -1,7 +1,7 @@
 //! Normalisation over groups of channels and across neighbouring ones, composed of other operators.
 
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{Result, Tensor, ensure, ops as core_ops};
+use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops as core_ops};
 
 /// `local_response_norm`
 pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
@@ -19,14 +19,13 @@ pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: 
     // channels as rows of a plane whose columns are the positions
     let l: i64 = x[2..].iter().product();
     let square = core_ops::reshape(&core_ops::mul(input, input)?, &[x[0], 1, x[1], l])?;
-    let square =
-        super::constant_pad_nd(&square, &[0, 0, size / 2, (size - 1) / 2], flambeau_core::Scalar::Int(0))?;
+    let square = super::constant_pad_nd(&square, &[0, 0, size / 2, (size - 1) / 2], Scalar::Int(0))?;
     let mean = super::avg_pool2d(&square, &[size, 1], Some(&[1]), &[0], false, true, None)?;
     let number = super::util::number;
     let d = core_ops::add(
         &core_ops::mul(&core_ops::reshape(&mean, x)?, &number(alpha)?)?,
         &number(k)?,
-        flambeau_core::Scalar::Int(1),
+        Scalar::Int(1),
     )?;
     core_ops::div(input, &core_ops::pow(&d, &number(beta)?)?)
 }
@@ -58,5 +57,60 @@ pub fn group_norm(
     );
     ensure!(c > 0, Runtime, "Expected number of channels to be greater than 0, got {c}");
     ensure!(hxw > 0, Runtime, "Expected HxW to be greater than 0, got {hxw}");
-    super::native_group_norm(input, weight, bias, n, c, hxw, num_groups, eps).map(|r| r.0)
+    super::fused_group_norm(input, weight, bias, n, c, hxw, num_groups, eps).map(|r| r.0)
+}
+
+/// `native_group_norm`: the statistics are differentiable as well.
+pub fn native_group_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (y, mean, rstd) = super::fused_group_norm(input, weight, bias, n, c, hxw, group, eps)?;
+    if !input.requires_grad() || input.numel() == 0 {
+        return Ok((y, mean, rstd));
+    }
+    let x = super::util::cast(&core_ops::reshape(input, &[n, group, -1])?, mean.dtype())?;
+    let (var, mean) = core_ops::var_mean(&x, Some(&[2]), Some(Scalar::Int(0)), false)?;
+    let eps = super::util::number(eps)?;
+    let rstd = core_ops::rsqrt(&core_ops::add(&var, &eps, Scalar::Int(1))?)?;
+    Ok((y, mean, rstd))
+}
+/// Batch normalisation of nothing, which the parameters' gradients still go through.
+pub(crate) fn unnormalised(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
+    let mut out = core_ops::clone(input, None)?;
+    if let Some(w) = weight.filter(|w| w.numel() > 0) {
+        out = core_ops::mul(&out, &core_ops::select(w, 0, 0)?)?;
+    }
+    if let Some(b) = bias.filter(|b| b.numel() > 0) {
+        out = core_ops::add(&out, &core_ops::select(b, 0, 0)?, Scalar::Int(1))?;
+    }
+    Ok(out)
+}
+/// `rms_norm`
+pub fn rms_norm(
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    eps: Option<f64>,
+) -> Result<Tensor> {
+    let eps = eps.unwrap_or(match input.dtype() {
+        DType::F64 => f64::EPSILON,
+        // halves are computed in float32
+        _ => f64::from(f32::EPSILON),
+    });
+    if input.is_complex() {
+        let dims: Vec<i64> = (1..=normalized_shape.len() as i64).map(|d| -d).collect();
+        let square = core_ops::mean(&core_ops::mul(input, input)?, Some(&dims), true, None)?;
+        let eps = super::util::number(eps)?;
+        let scale = core_ops::rsqrt(&core_ops::add(&square, &eps, Scalar::Int(1))?)?;
+        let y = core_ops::mul(input, &scale)?;
+        return weight.map_or(Ok(y.clone()), |w| core_ops::mul(&y, w));
+    }
+    super::fused_rms_norm(input, normalized_shape, weight, eps).map(|r| r.0)
 }

@@ -1,6 +1,6 @@
 //! Normalisation: batch, instance, layer, RMS, group.
 
-pub use super::local_norm::{group_norm, local_response_norm};
+pub use super::local_norm::{group_norm, local_response_norm, native_group_norm, rms_norm};
 use super::util::{done, plain, plain_opt, torch_size, wide};
 use crate::kernel::{batch_norm as channel_kernels, rows_norm as row_kernels};
 use flambeau_core::access::Access;
@@ -267,7 +267,7 @@ pub fn batch_norm(
     eps: f64,
 ) -> Result<Tensor> {
     if input.numel() == 0 {
-        return unnormalised(input, weight, bias);
+        return super::local_norm::unnormalised(input, weight, bias);
     }
     if training && input.dim() >= 2 {
         let s = input.sizes();
@@ -280,17 +280,6 @@ pub fn batch_norm(
     }
     super::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
         .map(|r| r.0)
-}
-/// Batch normalisation of nothing, which the parameters' gradients still go through.
-fn unnormalised(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
-    let mut out = core_ops::clone(input, None)?;
-    if let Some(w) = weight.filter(|w| w.numel() > 0) {
-        out = core_ops::mul(&out, &core_ops::select(w, 0, 0)?)?;
-    }
-    if let Some(b) = bias.filter(|b| b.numel() > 0) {
-        out = core_ops::add(&out, &core_ops::select(b, 0, 0)?, flambeau_core::Scalar::Int(1))?;
-    }
-    Ok(out)
 }
 /// `torch.batch_norm`
 pub fn batch_norm_torch(
@@ -653,31 +642,8 @@ pub fn fused_rms_norm_backward(
     all.truncate(2);
     Ok(all)
 }
-/// `rms_norm`
-pub fn rms_norm(
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<Tensor> {
-    let eps = eps.unwrap_or(match input.dtype() {
-        DType::F64 => f64::EPSILON,
-        // halves are computed in float32
-        _ => f64::from(f32::EPSILON),
-    });
-    if input.is_complex() {
-        let dims: Vec<i64> = (1..=normalized_shape.len() as i64).map(|d| -d).collect();
-        let square = core_ops::mean(&core_ops::mul(input, input)?, Some(&dims), true, None)?;
-        let eps = super::util::number(eps)?;
-        let scale = core_ops::rsqrt(&core_ops::add(&square, &eps, flambeau_core::Scalar::Int(1))?)?;
-        let y = core_ops::mul(input, &scale)?;
-        return weight.map_or(Ok(y.clone()), |w| core_ops::mul(&y, w));
-    }
-    super::fused_rms_norm(input, normalized_shape, weight, eps).map(|r| r.0)
-}
-
-/// `native_group_norm` on the meta device.
-pub fn native_group_norm_meta_fn(
+/// `_fused_group_norm` on the meta device.
+pub fn fused_group_norm_meta_fn(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
@@ -713,8 +679,8 @@ pub fn native_group_norm_meta_fn(
     let stat = || Tensor::empty_raw(&[n, group], stat_dtype(input, weight), input.device());
     Ok((empty(input.sizes(), input)?, stat()?, stat()?))
 }
-/// `native_group_norm`
-pub fn native_group_norm(
+/// `_fused_group_norm`
+pub fn fused_group_norm(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
@@ -724,7 +690,7 @@ pub fn native_group_norm(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let (y, mean, rstd) = native_group_norm_meta_fn(input, weight, bias, n, c, hxw, group, eps)?;
+    let (y, mean, rstd) = fused_group_norm_meta_fn(input, weight, bias, n, c, hxw, group, eps)?;
     let (x, w, b) = (plain(input)?, plain_opt(weight)?, plain_opt(bias)?);
     if x.numel() > 0 {
         let mut o = Operands::default();
@@ -761,7 +727,7 @@ pub fn native_group_norm_backward(
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
     mask_len(output_mask, 3)?;
-    native_group_norm_meta_fn(input, weight, None, n, c, hxw, group, 0.0)?;
+    fused_group_norm_meta_fn(input, weight, None, n, c, hxw, group, 0.0)?;
     ensure!(
         grad_out.sizes() == input.sizes()
             && grad_out.dtype() == input.dtype()

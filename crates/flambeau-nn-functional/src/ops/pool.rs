@@ -617,8 +617,13 @@ fn adaptive_size(name: &str, n: usize, output_size: &[i64], text: &str) -> Resul
     }
 }
 /// Inputs with too few dimensions have a message of their own where the output size may name input sizes.
-fn adaptive_rank(n: usize, input: &Tensor) -> Result<()> {
-    ensure!(n == 1 || input.dim() > n, Value, "Input dimension should be at least {}", n + 1);
+fn adaptive_rank(n: usize, input: &Tensor, output_size: &[i64]) -> Result<()> {
+    ensure!(
+        n == 1 || output_size.len() == 1 || input.dim() > n,
+        Value,
+        "Input dimension should be at least {}",
+        n + 1
+    );
     Ok(())
 }
 
@@ -651,7 +656,7 @@ macro_rules! pools {
         }
         #[doc = concat!("`", stringify!($aavg), "`")]
         pub fn $aavg(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-            adaptive_rank($n, input)?;
+            adaptive_rank($n, input, output_size)?;
             super::adaptive_avg_pool(input, &adaptive_size(stringify!($aavg), $n, output_size, ": ")?)
         }
         #[doc = concat!("`", stringify!($amax), "`")]
@@ -663,7 +668,7 @@ macro_rules! pools {
         }
         #[doc = concat!("`", stringify!($amax_with), "`")]
         pub fn $amax_with(input: &Tensor, output_size: &[i64], _return_indices: bool) -> Result<(Tensor, Tensor)> {
-            adaptive_rank($n, input)?;
+            adaptive_rank($n, input, output_size)?;
             let size = adaptive_size(stringify!($amax), $n, output_size, "(): internal error: ")?;
             super::adaptive_max_pool(input, &size)
         }

@@ -367,6 +367,9 @@ pub fn count_nonzero_cpu(self_: &Tensor, dim: Option<&[i64]>, out: &Tensor) -> R
 
 /// `sum_to_size`: sums over the dims that broadcasting added or expanded.
 pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    if size.is_empty() {
+        return ops::sum(self_, None, false, None);
+    }
     if self_.sizes() == size {
         return Ok(self_.clone());
     }
