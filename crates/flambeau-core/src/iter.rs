@@ -544,7 +544,9 @@ pub(crate) fn execute<'t>(
         ptrs[k] = p;
         bytes += n;
         let item = t.dtype().size() as i64;
-        strides.push(broadcast_strides(t, shape).iter().map(|s| s * item).collect());
+        // the stride of a single element may be anything; the others stay inside the storage
+        let st = broadcast_strides(t, shape);
+        strides.push(st.iter().zip(shape).map(|(s, n)| if *n == 1 { 0 } else { s * item }).collect());
     }
     let plan = Plan::new(shape, &strides, n_ops);
     let flags = if fresh { stream_flag(bytes) } else { 0 };

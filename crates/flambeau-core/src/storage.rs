@@ -34,7 +34,8 @@ unsafe impl Send for StorageImpl {}
 // SAFETY: as for Send.
 unsafe impl Sync for StorageImpl {}
 
-fn too_large(bytes: usize) -> Error {
+#[cold]
+pub(crate) fn too_large(bytes: usize) -> Error {
     Error::memory(format!(
         "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to allocate {bytes} bytes."
     ))

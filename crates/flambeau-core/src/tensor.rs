@@ -61,6 +61,7 @@ impl Tensor {
     fn build(
         owner: Owner,
         sizes: SizeVec,
+        numel: i64,
         strides: SizeVec,
         offset: i64,
         dtype: DType,
@@ -68,7 +69,6 @@ impl Tensor {
         flags: u8,
     ) -> Tensor {
         let contiguous = geometry::is_contiguous(&sizes, &strides);
-        let numel = geometry::numel(&sizes);
         Tensor(Arc::new(TensorImpl {
             owner,
             sizes,
@@ -153,6 +153,7 @@ impl Tensor {
         Ok(Self::build(
             Owner::Storage(storage),
             SizeVec::from_slice(sizes),
+            n,
             SizeVec::from_slice(strides),
             0,
             dtype,
@@ -170,13 +171,33 @@ impl Tensor {
     pub fn zeros_raw(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
         let bytes = geometry::checked_bytes(sizes, dtype.size())?;
         let storage = Storage::zeroed(bytes, device)?;
-        Ok(Self::on_storage(storage, sizes, &geometry::contiguous_strides(sizes), 0, dtype))
+        let n = (bytes / dtype.size()) as i64;
+        Ok(Self::on_storage(storage, sizes, n, &geometry::contiguous_strides(sizes), 0, dtype))
     }
-    fn on_storage(storage: Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Tensor {
+    /// A fresh contiguous tensor on the CPU whose elements `f` writes. It calls no operator.
+    ///
+    /// # Errors
+    /// Negative or absurd sizes, no memory.
+    pub fn made_raw<T: Element>(sizes: &[i64], f: impl FnOnce(&mut [T])) -> Result<Tensor> {
+        let t = Self::empty_raw(sizes, T::DTYPE, Device::Cpu)?;
+        let a = crate::access::Access::new(&[], &[&t])?;
+        f(a.slice_mut(0)?);
+        drop(a);
+        Ok(t)
+    }
+    fn on_storage(
+        storage: Storage,
+        sizes: &[i64],
+        numel: i64,
+        strides: &[i64],
+        offset: i64,
+        dtype: DType,
+    ) -> Tensor {
         let device = storage.device();
         Self::build(
             Owner::Storage(storage),
             SizeVec::from_slice(sizes),
+            numel,
             SizeVec::from_slice(strides),
             offset,
             dtype,
@@ -195,8 +216,8 @@ impl Tensor {
         offset: i64,
         dtype: DType,
     ) -> Result<Tensor> {
-        check_bounds(storage, sizes, strides, offset, dtype)?;
-        Ok(Self::on_storage(storage.clone(), sizes, strides, offset, dtype))
+        let n = check_bounds(storage, sizes, strides, offset, dtype)?;
+        Ok(Self::on_storage(storage.clone(), sizes, n, strides, offset, dtype))
     }
     /// A tensor that owns a vector's elements, without copying.
     ///
@@ -211,7 +232,8 @@ impl Tensor {
                 v.len()
             )));
         }
-        Ok(Self::on_storage(Storage::from_vec(v), sizes, &geometry::contiguous_strides(sizes), 0, T::DTYPE))
+        let strides = geometry::contiguous_strides(sizes);
+        Ok(Self::on_storage(Storage::from_vec(v), sizes, n, &strides, 0, T::DTYPE))
     }
     /// A zero-dim tensor of one element.
     pub fn scalar_raw<T: Element>(v: T) -> Result<Tensor> {
@@ -237,10 +259,11 @@ impl Tensor {
         dtype: DType,
         bits: LazyBits,
     ) -> Result<Tensor> {
-        check_bounds(self.storage(), &sizes, &strides, offset, dtype)?;
+        let n = check_bounds(self.storage(), &sizes, &strides, offset, dtype)?;
         let flags =
             if bits.conj { CONJ } else { 0 } | if bits.neg { NEG } else { 0 } | self.0.flags & INFERENCE;
-        Ok(Self::build(Owner::Base(self.root().clone()), sizes, strides, offset, dtype, self.0.device, flags))
+        let owner = Owner::Base(self.root().clone());
+        Ok(Self::build(owner, sizes, n, strides, offset, dtype, self.0.device, flags))
     }
     /// The same memory and geometry as a tensor of its own: no view, no history (`detach`).
     pub fn alias_detached(&self) -> Tensor {
@@ -248,6 +271,7 @@ impl Tensor {
         Self::build(
             Owner::Storage(self.storage().clone()),
             i.sizes.clone(),
+            i.numel,
             i.strides.clone(),
             i.offset,
             i.dtype,
@@ -261,6 +285,7 @@ impl Tensor {
         Self::build(
             Owner::Storage(self.storage().clone()),
             i.sizes.clone(),
+            i.numel,
             i.strides.clone(),
             i.offset,
             i.dtype,
@@ -493,21 +518,30 @@ impl Tensor {
     }
 }
 
-/// Whether a geometry stays inside a storage.
-fn check_bounds(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Result<()> {
+/// An empty list with room for `n` tensors.
+///
+/// # Errors
+/// When the system has no memory for as many tensors, which are made one by one later.
+pub(crate) fn tensor_list(n: i64) -> Result<Vec<Tensor>> {
+    geometry::room::<[TensorImpl; 1]>(n)?;
+    geometry::room(n)
+}
+/// Checks that a geometry stays inside a storage, and counts its elements.
+fn check_bounds(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Result<i64> {
     let size = dtype.size() as i128;
     let mut last: i128 = offset as i128;
     let mut empty = false;
-    let mut bad = offset < 0;
+    let mut bad = offset < 0 || sizes.len() != strides.len();
     for (&n, &st) in sizes.iter().zip(strides) {
         bad |= n < 0 || st < 0;
         empty |= n == 0;
-        last += (n as i128 - 1) * st as i128;
+        last = last.saturating_add((n as i128 - 1) * st as i128);
     }
-    if bad || (!empty && (last + 1) * size > s.nbytes() as i128) {
-        return Err(out_of_bounds(s, sizes, strides, offset, dtype, (last + 1) * size));
+    let need = last.saturating_add(1).saturating_mul(size);
+    if bad || (!empty && need > s.nbytes() as i128) {
+        return Err(out_of_bounds(s, sizes, strides, offset, dtype, need));
     }
-    Ok(())
+    geometry::view_numel(sizes)
 }
 #[cold]
 fn out_of_bounds(
@@ -518,27 +552,27 @@ fn out_of_bounds(
     dtype: DType,
     need: i128,
 ) -> Error {
+    let (n, st) = (geometry::fmt_sizes(sizes), geometry::fmt_sizes(strides));
+    if sizes.len() != strides.len() {
+        return Error::shape("mismatch in length of strides and shape");
+    }
     if offset < 0 {
         return Error::storage(format!("Tensor: invalid storage offset {offset}"));
     }
     if strides.iter().any(|s| *s < 0) {
         return Error::shape(format!(
-            "as_strided: Negative strides are not supported at the moment, got strides: {}",
-            geometry::fmt_sizes(strides)
+            "as_strided: Negative strides are not supported at the moment, got strides: {st}"
         ));
     }
-    if sizes.iter().any(|s| *s < 0) {
-        return Error::shape(format!(
-            "Trying to create tensor with negative dimension {}: {}",
-            sizes.iter().min().copied().unwrap_or(0),
-            geometry::fmt_sizes(sizes)
-        ));
+    if let Some(s) = sizes.iter().find(|s| **s < 0) {
+        return Error::shape(format!("Trying to create tensor with negative dimension {s}: {n}"));
+    }
+    if need > i64::MAX as i128 {
+        return Error::memory(format!("Storage size calculation overflowed with sizes={n} and strides={st}"));
     }
     Error::storage(format!(
-        "setStorage: sizes {}, strides {}, storage offset {offset}, and itemsize {} requiring a storage size of {need} \
+        "setStorage: sizes {n}, strides {st}, storage offset {offset}, and itemsize {} requiring a storage size of {need} \
          are out of bounds for storage of size {}",
-        geometry::fmt_sizes(sizes),
-        geometry::fmt_sizes(strides),
         dtype.size(),
         s.nbytes()
     ))

@@ -3470,6 +3470,7 @@ static SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC: PointwiseSpec = PointwiseSpec {
     promote: Promote::IntToFloat,
 };
 fn special_laguerre_polynomial_l_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    f::degree_check(x, n)?;
     iter::pointwise(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_LAGUERRE_POLYNOMIAL_L`].
@@ -3502,6 +3503,7 @@ fn special_laguerre_polynomial_l_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 }
 
 fn special_laguerre_polynomial_l_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::degree_check(x, n)?;
     iter::pointwise_out(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT`].
@@ -3553,6 +3555,7 @@ static SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC: PointwiseSpec = PointwiseSpec {
     promote: Promote::IntToFloat,
 };
 fn special_legendre_polynomial_p_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    f::degree_check(x, n)?;
     iter::pointwise(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_LEGENDRE_POLYNOMIAL_P`].
@@ -3585,6 +3588,7 @@ fn special_legendre_polynomial_p_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 }
 
 fn special_legendre_polynomial_p_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::degree_check(x, n)?;
     iter::pointwise_out(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT`].
