@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask COMMAND [ARGUMENTS]`.
 
+mod bench;
 mod codegen;
 mod conformance;
 mod coverage;
@@ -14,6 +15,11 @@ type Command = fn(&Path, &[String]) -> Result<bool, String>;
 
 /// Name, one line of help, function.
 const COMMANDS: &[(&str, &str, Command)] = &[
+    (
+        "bench",
+        "time the rows of the benchmark, PyTorch beside them: [--threads 1,2] [--only TEXT] [--min-time S] [--python PATH] [--compare FILE] [--out FILE]",
+        bench::run,
+    ),
     (
         "codegen",
         "write src/generated/ of every crate from its ops/*.toml; --check only compares",

@@ -11,7 +11,7 @@ fn values(n: i64, sizes: &[i64]) -> Tensor {
 #[track_caller]
 fn check(name: &str, inputs: &[Tensor], f: impl Fn(&[Tensor]) -> Result<Tensor>) {
     let leaves: Vec<Tensor> =
-        inputs.iter().map(|t| tensor_with(&t.to_vec::<f64>(), DType::F64).view(t.sizes())).collect();
+        inputs.iter().map(|t| tensor_with(t.to_vec::<f64>(), DType::F64).view(t.sizes())).collect();
     for t in &leaves {
         t.requires_grad_(true);
     }

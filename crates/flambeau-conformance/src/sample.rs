@@ -79,7 +79,7 @@ impl Pack {
         let lines: Vec<String> = self.files.iter().map(|(k, v)| format!("{}: {v}", json!(k))).collect();
         std::fs::write(appended(base, "json"), format!("{{\n{}\n}}\n", lines.join(",\n"))).map_err(failed)?;
         let mut text = J::Object(self.header).to_string();
-        while text.len() % 8 != 0 {
+        while !text.len().is_multiple_of(8) {
             text.push(' ');
         }
         let mut out = (text.len() as u64).to_le_bytes().to_vec();

@@ -120,14 +120,13 @@ pub fn pointwise(spec: &PointwiseSpec, inputs: &[&Tensor], params: &[Param]) -> 
         })
     {
         let compute = spec.compute_of_same(a.dtype());
-        if compute == a.dtype() {
-            if let Some(l) = spec.find(compute) {
-                if l.ins[..inputs.len()].iter().all(|d| *d == compute) {
-                    let out = Tensor::fresh_contiguous(a.sizes(), a.numel(), l.out, Device::Cpu)?;
-                    flat(l.run, spec.kernel.cost, &out, l.out, inputs, compute, params)?;
-                    return Ok(out);
-                }
-            }
+        if compute == a.dtype()
+            && let Some(l) = spec.find(compute)
+            && l.ins[..inputs.len()].iter().all(|d| *d == compute)
+        {
+            let out = Tensor::fresh_contiguous(a.sizes(), a.numel(), l.out, Device::Cpu)?;
+            flat(l.run, spec.kernel.cost, &out, l.out, inputs, compute, params)?;
+            return Ok(out);
         }
     }
     pointwise_typed(spec, None, inputs, params)
@@ -338,10 +337,10 @@ fn run(
         if t.dtype() != l.ins[i] {
             t = Cow::Owned(cast_to(&t, l.ins[i])?);
         }
-        if let Some(out) = into {
-            if overlaps_partially(out, &t)? {
-                t = Cow::Owned(cast_to(&t, l.ins[i])?);
-            }
+        if let Some(out) = into
+            && overlaps_partially(out, &t)?
+        {
+            t = Cow::Owned(cast_to(&t, l.ins[i])?);
         }
         ready.push(t);
     }
@@ -574,11 +573,11 @@ impl Plan {
             for k in 0..n_ops {
                 st[k] = strides[k][d] as isize;
             }
-            if let (Some(pn), Some(ps)) = (out.shape.last_mut(), out.strides.last()) {
-                if (0..n_ops).all(|k| ps[k] * *pn as isize == st[k]) {
-                    *pn *= n;
-                    continue;
-                }
+            if let (Some(pn), Some(ps)) = (out.shape.last_mut(), out.strides.last())
+                && (0..n_ops).all(|k| ps[k] * *pn as isize == st[k])
+            {
+                *pn *= n;
+                continue;
             }
             out.shape.push(n);
             out.strides.push(st);
@@ -588,14 +587,13 @@ impl Plan {
             out.strides.push([0; MAX_OPERANDS]);
         }
         // a short innermost run wastes the loop's set-up: take a longer dimension instead
-        if out.shape[0] < 8 {
-            if let Some(d) = (1..out.shape.len())
+        if out.shape[0] < 8
+            && let Some(d) = (1..out.shape.len())
                 .max_by_key(|d| out.shape[*d])
                 .filter(|d| out.shape[*d] > 4 * out.shape[0])
-            {
-                out.shape.swap(0, d);
-                out.strides.swap(0, d);
-            }
+        {
+            out.shape.swap(0, d);
+            out.strides.swap(0, d);
         }
         out
     }

@@ -43,6 +43,7 @@ pub mod schema;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod tensor;
+pub mod threads;
 pub mod value;
 
 #[rustfmt::skip]

@@ -149,14 +149,17 @@ pub trait AsTensor {
     ///
     /// # Errors
     /// As [`try_tensor`].
+    #[allow(clippy::wrong_self_convention)] // the documentation's name
     fn as_tensor(self, o: TensorOptions) -> Result<Tensor>;
 }
 impl AsTensor for &Tensor {
+    #[allow(clippy::wrong_self_convention)] // the documentation's name
     fn as_tensor(self, o: TensorOptions) -> Result<Tensor> {
         self.try_to(o)
     }
 }
 impl<L: Literal> AsTensor for L {
+    #[allow(clippy::wrong_self_convention)] // the documentation's name
     fn as_tensor(self, o: TensorOptions) -> Result<Tensor> {
         try_tensor(self, o)
     }

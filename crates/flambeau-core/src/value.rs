@@ -221,7 +221,7 @@ impl<T: IntoValue> IntoValue for Vec<T> {
         Value::List(self.into_iter().map(T::into_value).collect())
     }
 }
-impl<'a, T> IntoValue for &'a [T]
+impl<T> IntoValue for &[T]
 where
     T: Clone + IntoValue,
 {

@@ -1,5 +1,7 @@
 //! Indexing: results and error texts are PyTorch's own.
 
+#![allow(clippy::reversed_empty_ranges)] // an end of -1 counts from the end
+
 use flambeau_core::functions as f;
 use flambeau_core::generated::options::*;
 use flambeau_core::{B8, DType, Ellipsis, NewAxis, Result, Slice, Tensor};
@@ -121,10 +123,10 @@ fn writing_is_pythons() {
         &[7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23],
     );
     let x = operands().0;
-    x.set_i((.., 1), &t(&[1, 2, 3, 4])); // x[:,1]=L([1,2,3,4])
+    x.set_i((.., 1), t(&[1, 2, 3, 4])); // x[:,1]=L([1,2,3,4])
     same(x, &[2, 3, 4], &[0, 1, 2, 3, 1, 2, 3, 4, 8, 9, 10, 11, 12, 13, 14, 15, 1, 2, 3, 4, 20, 21, 22, 23]);
     let x = operands().0;
-    x.set_i((.., .., 1..3), &t2(&[9, 8, 7], &[3, 1])); // x[:,:,1:3]=L([[9],[8],[7]])
+    x.set_i((.., .., 1..3), t2(&[9, 8, 7], &[3, 1])); // x[:,:,1:3]=L([[9],[8],[7]])
     same(x, &[2, 3, 4], &[0, 9, 9, 3, 4, 8, 8, 7, 8, 7, 7, 11, 12, 9, 9, 15, 16, 8, 8, 19, 20, 7, 7, 23]);
     let x = operands().0;
     x.set_i(&m, 5); // x[m]=5
@@ -134,7 +136,7 @@ fn writing_is_pythons() {
         &[5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23],
     );
     let x = operands().0;
-    x.set_i(&mm, &t(&[1, 2, 3, 4])); // x[mm]=L([1,2,3,4])
+    x.set_i(&mm, t(&[1, 2, 3, 4])); // x[mm]=L([1,2,3,4])
     same(x, &[2, 3, 4], &[1, 2, 3, 4, 4, 5, 6, 7, 1, 2, 3, 4, 12, 13, 14, 15, 16, 17, 18, 19, 1, 2, 3, 4]);
     let x = operands().0;
     x.set_i((.., .., &r), -1); // x[:,:,r]=-1
@@ -144,10 +146,10 @@ fn writing_is_pythons() {
         &[-1, 1, 2, -1, -1, 5, 6, -1, -1, 9, 10, -1, -1, 13, 14, -1, -1, 17, 18, -1, -1, 21, 22, -1],
     );
     let x = operands().0;
-    x.set_i((&a, &b), &t2(&[5, 6], &[2, 1])); // x[a,b]=L([[5],[6]])
+    x.set_i((&a, &b), t2(&[5, 6], &[2, 1])); // x[a,b]=L([[5],[6]])
     same(x, &[2, 3, 4], &[0, 1, 2, 3, 4, 5, 6, 7, 6, 6, 6, 6, 5, 5, 5, 5, 16, 17, 18, 19, 20, 21, 22, 23]);
     let x = operands().0;
-    x.set_i((.., &a, 3), &t(&[40, 41])); // x[:,a,3]=L([40,41])
+    x.set_i((.., &a, 3), t(&[40, 41])); // x[:,a,3]=L([40,41])
     same(
         x,
         &[2, 3, 4],
@@ -169,14 +171,14 @@ fn writing_is_pythons() {
     x.set_i(true, 1); // x[True]=1
     same(x, &[2, 3, 4], &[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
     let x = operands().0;
-    x.set_i((0, Slice::step(2)), &t2(&[1, 1, 1, 1], &[1, 1, 4])); // x[0,::2]=L([[[1,1,1,1]]])
+    x.set_i((0, Slice::step(2)), t2(&[1, 1, 1, 1], &[1, 1, 4])); // x[0,::2]=L([[[1,1,1,1]]])
     same(
         x,
         &[2, 3, 4],
         &[1, 1, 1, 1, 4, 5, 6, 7, 1, 1, 1, 1, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23],
     );
     let x = operands().0;
-    x.set_i(&a, &t2(&[100], &[1, 1, 1, 1])); // x[a]=L([[[[100]]]])
+    x.set_i(&a, t2(&[100], &[1, 1, 1, 1])); // x[a]=L([[[[100]]]])
     same(
         x,
         &[2, 3, 4],
@@ -186,7 +188,7 @@ fn writing_is_pythons() {
         ],
     );
     let x = operands().0;
-    x.set_i(.., &operands().0.i((.., vec![1, 0, 2]))); // x[:]=x[:,[1,0,2]]
+    x.set_i(.., operands().0.i((.., vec![1, 0, 2]))); // x[:]=x[:,[1,0,2]]
     same(
         x,
         &[2, 3, 4],
@@ -204,7 +206,7 @@ fn errors_of_reading() {
     text(x.try_i((.., &t(&[0, 5]))), "index 5 is out of bounds for dimension 0 with size 3");
     text(x.try_i((.., &t(&[-4]))), "index -4 is out of bounds for dimension 0 with size 3");
     text(
-        x.try_i(&mask(&[true])),
+        x.try_i(mask(&[true])),
         "The shape of the mask [1] at index 0 does not match the shape of the indexed tensor [2, 3] at index 0",
     );
     text(
@@ -215,14 +217,14 @@ fn errors_of_reading() {
         x.try_i((&t(&[0, 1]), &t(&[0, 1, 2]))),
         "shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]",
     );
-    text(x.try_i(&t(&[0]).to(DType::F32)), "tensors used as indices must be long, int, byte or bool tensors");
+    text(x.try_i(t(&[0]).to(DType::F32)), "tensors used as indices must be long, int, byte or bool tensors");
     text(x.try_i(Slice::step(0)), "slice step cannot be zero");
     text(x.try_i(Slice::step(-1)), "step must be greater than zero");
     text(
         Tensor::from_vec(vec![5f32], ()).try_i(0),
         "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number",
     );
-    text(Tensor::from_vec(vec![5f32], ()).try_i(&t(&[0])), "too many indices for tensor of dimension 0");
+    text(Tensor::from_vec(vec![5f32], ()).try_i(t(&[0])), "too many indices for tensor of dimension 0");
     text(Tensor::from_vec(vec![5f32], ()).try_i(0..1), "slice() cannot be applied to a 0-dim tensor.");
 }
 
@@ -230,28 +232,28 @@ fn errors_of_reading() {
 fn errors_of_writing() {
     let x = x23();
     text(
-        x.try_set_i(0, &ones(&[2, 3])).map(|()| x.clone()),
+        x.try_set_i(0, ones(&[2, 3])).map(|()| x.clone()),
         "expand(torch.FloatTensor{[2, 3]}, size=[3]): the number of sizes provided (1) must be greater or equal to the number of dimensions in the tensor (2)",
     );
     text(
-        x.try_set_i(0, &ones(&[2])).map(|()| x.clone()),
+        x.try_set_i(0, ones(&[2])).map(|()| x.clone()),
         "The expanded size of the tensor (3) must match the existing size (2) at non-singleton dimension 0.  Target sizes: [3].  Tensor sizes: [2]",
     );
     text(
-        x.try_set_i(&t(&[0, 1]), &ones(&[2])).map(|()| x.clone()),
+        x.try_set_i(t(&[0, 1]), ones(&[2])).map(|()| x.clone()),
         "shape mismatch: value tensor of shape [2] cannot be broadcast to indexing result of shape [2, 3]",
     );
     text(
-        x.try_set_i(&mask(&[true, false]), &ones(&[2])).map(|()| x.clone()),
+        x.try_set_i(mask(&[true, false]), ones(&[2])).map(|()| x.clone()),
         "shape mismatch: value tensor of shape [2] cannot be broadcast to indexing result of shape [1, 3]",
     );
     text(
-        x.try_set_i(&t(&[0, 5]), 1).map(|()| x.clone()),
+        x.try_set_i(t(&[0, 5]), 1).map(|()| x.clone()),
         "index 5 is out of bounds for dimension 0 with size 2",
     );
     text(x.try_set_i((0, 0, 0), 1).map(|()| x.clone()), "too many indices for tensor of dimension 2");
     text(
-        x.try_set_i(&t(&[0]), &t(&[1])).map(|()| x.clone()),
+        x.try_set_i(t(&[0]), t(&[1])).map(|()| x.clone()),
         "Index put requires the source and destination dtypes match, got Float for the destination and Long for the source.",
     );
 }

@@ -4,8 +4,10 @@ use flambeau_core::DType::{self, *};
 use flambeau_core::print::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
 use flambeau_core::{B8, Device, Tensor, ops, promotion};
 use num_complex::Complex;
-use std::f64::{INFINITY as INF, NAN};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
 
 /// The default dtype is global: tests that print take turns.
 fn turn() -> MutexGuard<'static, ()> {

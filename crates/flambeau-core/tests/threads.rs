@@ -179,7 +179,7 @@ fn operation(i: usize, a: &Tensor, b: &Tensor) {
         _ => ops::add_(b, a, 0.into()),
     }
     .unwrap();
-    if i % 10 == 0 {
+    if i.is_multiple_of(10) {
         ops::sum(a, None, false, None).unwrap();
     }
 }

@@ -4,7 +4,7 @@
 pub mod erased;
 
 use crate::conv::ConvScalar;
-use crate::isa::{Isa, Job, run};
+use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::matmul::WideScalar;
 use crate::parallel::parallel_for;
 use crate::scratch::SharedMut;
@@ -64,6 +64,7 @@ struct Moments<'a, T: NormScalar> {
 }
 impl<T: NormScalar> Job for Moments<'_, T> {
     type Out = (f64, f64);
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) -> (f64, f64) {
         let (mut sum, mut square) = (0.0, 0.0);
@@ -98,6 +99,7 @@ struct Affine<'a, T: NormScalar> {
 }
 impl<T: NormScalar> Job for Affine<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         for (y, x) in self.y.iter_mut().zip(self.x) {
@@ -114,6 +116,7 @@ struct Dots<'a, T: NormScalar> {
 }
 impl<T: NormScalar> Job for Dots<'_, T> {
     type Out = (f64, f64);
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) -> (f64, f64) {
         let (mut sum, mut dot) = (0.0, 0.0);
@@ -151,6 +154,7 @@ struct Backward<'a, T: NormScalar> {
 }
 impl<T: NormScalar> Job for Backward<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         for ((gx, x), g) in self.gx.iter_mut().zip(self.x).zip(self.g) {

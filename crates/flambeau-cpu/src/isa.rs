@@ -1,6 +1,7 @@
 //! Instruction sets, chosen once at run time. A kernel body is written once as a [`Job`], generic over [`Isa`];
 //! [`run`] compiles it for each set under `#[target_feature]` and calls the best that the machine has.
 
+use crate::dtype::{DType, Element};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// What a kernel body may know of the instruction set that it is compiled for.
@@ -111,6 +112,9 @@ fn detect() -> Level {
 pub trait Job {
     /// What the body returns.
     type Out;
+    /// The best set that the body is compiled for. Each set is one more copy of the machine code, so bodies that are
+    /// stamped for many types give up the wide sets where memory bounds them, or where few people wait for them.
+    const BEST: Level = Level::V4;
     /// The body.
     fn run<I: Isa>(self) -> Self::Out;
 }
@@ -126,28 +130,29 @@ fn run_v4<J: Job>(job: J) -> J::Out {
     job.run::<V4>()
 }
 
-/// Runs `job` with the best instruction set of this machine.
+/// [`Job::BEST`] of a body over elements of type `T`: all sets for f32, two for the other floats, the portable one for the
+/// rest.
+pub const fn best_for<T: Element>() -> Level {
+    match T::DTYPE {
+        DType::F32 => Level::V4,
+        DType::F64 | DType::F16 | DType::BF16 => Level::V3,
+        _ => Level::Portable,
+    }
+}
+
+/// Runs `job` with the best instruction set of this machine that it is compiled for.
 #[inline]
 pub fn run<J: Job>(job: J) -> J::Out {
     #[cfg(target_arch = "x86_64")]
-    match level() {
-        // SAFETY: `level` returns V4 only where all features of `run_v4` were detected.
-        Level::V4 => return unsafe { run_v4(job) },
-        // SAFETY: `level` returns V3 or above only where all features of `run_v3` were detected.
-        Level::V3 => return unsafe { run_v3(job) },
-        Level::Portable => {}
-    }
-    job.run::<Portable>()
-}
-
-/// As [`run`] without the widest set: for bodies that memory bounds, in families with many types, where a third copy of the
-/// code costs more than it gains.
-#[inline]
-pub fn run_v3_at_most<J: Job>(job: J) -> J::Out {
-    #[cfg(target_arch = "x86_64")]
-    if level() >= Level::V3 {
-        // SAFETY: `level` returns V3 or above only where all features of `run_v3` were detected.
-        return unsafe { run_v3(job) };
+    {
+        if const { J::BEST as u8 >= Level::V4 as u8 } && level() >= Level::V4 {
+            // SAFETY: `level` returns V4 only where all features of `run_v4` were detected.
+            return unsafe { run_v4(job) };
+        }
+        if const { J::BEST as u8 >= Level::V3 as u8 } && level() >= Level::V3 {
+            // SAFETY: `level` returns V3 or above only where all features of `run_v3` were detected.
+            return unsafe { run_v3(job) };
+        }
     }
     job.run::<Portable>()
 }

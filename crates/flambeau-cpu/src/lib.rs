@@ -11,7 +11,7 @@
 //! | [`sort`] | sorting, top-k, unique, nonzero, histograms |
 //! | [`index`] | gather, scatter, advanced indexing |
 //! | [`parallel`] | the only parallel-for that kernels use |
-//! | [`pointwise`] | formulas over elements and the loops that run them |
+//! | [mod@pointwise] | formulas over elements and the loops that run them |
 //! | [`real`] | the numbers that formulas compute with |
 //! | [`vmath`] | vector math |
 //! | [`cast`] | conversions between dtypes |

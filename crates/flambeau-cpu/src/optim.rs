@@ -3,7 +3,7 @@
 
 pub mod erased;
 
-use crate::isa::{Isa, Job, run};
+use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::parallel::parallel_for;
 use crate::scratch::SharedMut;
 
@@ -74,6 +74,7 @@ struct SgdJob<'a, T> {
 }
 impl<T: OptimScalar> Job for SgdJob<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let o = self.o;
@@ -185,6 +186,7 @@ impl<T: OptimScalar> AdamJob<'_, T> {
 }
 impl<T: OptimScalar> Job for AdamJob<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(mut self) {
         match self.top.take() {

@@ -4,7 +4,7 @@
 pub mod erased;
 
 use crate::conv::ConvScalar;
-use crate::isa::{Isa, Job, run};
+use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::matmul::WideScalar;
 use crate::parallel::parallel_for;
 use crate::scratch::{SharedMut, with_scratch};
@@ -207,6 +207,7 @@ struct MaxPlane<'a, T: PoolScalar, P> {
 }
 impl<T: PoolScalar, P: Position> Job for MaxPlane<'_, T, P> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     #[allow(non_snake_case, clippy::eq_op)]
     fn run<I: Isa>(self) {
@@ -357,6 +358,7 @@ struct AvgPlane<'a, T: PoolScalar> {
 }
 impl<T: PoolScalar> Job for AvgPlane<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     #[allow(non_snake_case)]
     fn run<I: Isa>(self) {
@@ -389,6 +391,7 @@ struct AvgBack<'a, T: PoolScalar> {
 }
 impl<T: PoolScalar> Job for AvgBack<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     #[allow(non_snake_case)]
     fn run<I: Isa>(self) {

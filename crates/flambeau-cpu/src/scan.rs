@@ -3,7 +3,7 @@
 
 pub mod erased;
 
-use crate::isa::{self, Isa, Job};
+use crate::isa::{self, Isa, Job, Level};
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Float, FloatOp, Num, Order};
@@ -22,6 +22,7 @@ struct Scan<'a, T, A, O, S> {
 }
 impl<T: Copy, A: Copy, O: Copy, S: Fn(A, T, usize) -> (A, O)> Job for Scan<'_, T, A, O, S> {
     type Out = ();
+    const BEST: Level = Level::V3;
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Scan { x, g, out, init, step, tiles } = self;
@@ -77,7 +78,7 @@ pub fn scan<T: Copy + Sync, A: Copy + Sync, O: Copy + Send>(
     let out = Ptr::new(out);
     let tiles = g.outer * g.inner.div_ceil(W);
     parallel_for(tiles, (GRAIN / (g.n * g.inner.min(W))).max(1), |tiles| {
-        isa::run_v3_at_most(Scan { x, g, out: &out, init, step: &step, tiles })
+        isa::run(Scan { x, g, out: &out, init, step: &step, tiles })
     });
 }
 

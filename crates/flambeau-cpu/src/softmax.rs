@@ -2,7 +2,7 @@
 
 pub mod erased;
 
-use crate::isa::{self, Isa, Job};
+use crate::isa::{self, Isa, Job, Level, best_for};
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Float, FloatOp, Order};
@@ -49,6 +49,7 @@ struct Row<'a, T: Float, const LOG: bool> {
 }
 impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let n = self.n;
@@ -85,6 +86,7 @@ struct Cols<'a, T: Float, const LOG: bool> {
 }
 impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Cols { x, y, base, n, inner, w } = self;
@@ -160,6 +162,7 @@ struct Back<'a, T: Float, const LOG: bool> {
 }
 impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Back { dy, y, dx, n, inner, tiles } = self;
@@ -249,6 +252,7 @@ struct Norm<'a, T: Float, const RMS: bool> {
 }
 impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let n = self.n;
@@ -354,6 +358,7 @@ struct NormBack<'a, T: Float, const RMS: bool> {
 }
 impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let n = self.n;

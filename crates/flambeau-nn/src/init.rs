@@ -29,6 +29,7 @@ macro_rules! fills {
         }
         $(#[$doc])*
         #[track_caller]
+        #[allow(clippy::needless_lifetimes)] // needed where there is another reference among the arguments
         pub fn $name<'t>($x: &'t Tensor $(, $a: $t)*) -> &'t Tensor {
             expect($try_name($x $(, $a)*));
             $x

@@ -322,7 +322,7 @@ impl VisitorMut for Assign<'_> {
         Ok(())
     }
     fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()> {
-        let outer = std::mem::replace(&mut self.prefix, String::new());
+        let outer = std::mem::take(&mut self.prefix);
         self.prefix = join(&outer, name);
         m.visit_mut(self)?;
         for (n, mut b) in m.base().map(|b| b.extra_buffers()).unwrap_or_default() {

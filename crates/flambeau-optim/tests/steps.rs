@@ -30,7 +30,7 @@ fn run(build: impl FnOnce(&[Parameter; 2]) -> Box<dyn Optimizer>, want: [f32; 5]
         o.step();
     }
     for (a, b) in values(&p).iter().zip(want) {
-        assert!((a - b).abs() < 2e-6, "{o} {a} {b}", o = format!("{o:?}"));
+        assert!((a - b).abs() < 2e-6, "{o:?} {a} {b}");
     }
 }
 
@@ -124,7 +124,7 @@ fn state_goes_to_files_and_back() {
 
 #[test]
 fn printed_as_pytorch_prints() {
-    let text = SGD::new(&parameters(), 0.1).to_string();
+    let text = SGD::new(parameters(), 0.1).to_string();
     let want = "SGD (\nParameter Group 0\n    dampening: 0\n    differentiable: False\n    foreach: None\n    fused: \
                 None\n    lr: 0.1\n    maximize: False\n    momentum: 0\n    nesterov: False\n    weight_decay: 0\n)";
     assert_eq!(text, want);

@@ -7,7 +7,7 @@ import pathlib
 import torch
 from torch import nn, optim
 
-CLASSES, TEST, BATCH, EPOCHS = 10, 360, 64, 12
+CLASSES, TEST, BATCH = 10, 360, 64
 
 
 class Net(nn.Module):
@@ -37,11 +37,11 @@ def data():
     return table[:, :64].reshape(-1, 1, 8, 8).float() / 16, table[:, 64]
 
 
-def train(model, images, labels):
+def train(model, images, labels, epochs):
     criterion = nn.CrossEntropyLoss()
     optimizer = optim.Adam(model.parameters(), lr=1e-3)
     losses = []
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         model.train()
         order = torch.randperm(len(images))
         for batch in order.split(BATCH):
@@ -64,6 +64,7 @@ def main():
     args.add_argument("--resume", help="go on from this checkpoint")
     args.add_argument("--predict", help="only predict, with this checkpoint")
     args.add_argument("--out", default="digits.pt")
+    args.add_argument("--epochs", type=int, default=12)
     args.add_argument("--logits", help="save the test logits here")
     args = args.parse_args()
     torch.manual_seed(0)
@@ -74,7 +75,7 @@ def main():
     if args.resume or args.predict:
         model.load_state_dict(torch.load(args.resume or args.predict, weights_only=True))
     if not args.predict:
-        train(model, images[rest], labels[rest])
+        train(model, images[rest], labels[rest], args.epochs)
         torch.save(model.state_dict(), args.out)
     logits = predict(model, images[test])
     if args.logits:

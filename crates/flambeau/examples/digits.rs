@@ -1,5 +1,5 @@
 //! Trains a small convolutional network on 1,797 handwritten digits and saves it as `digits.pt`, which PyTorch opens.
-//! `cargo run --release --example digits [-- --resume digits.pt | --predict digits.pt] [--out digits.pt]`
+//! `cargo run --release --example digits [-- --resume digits.pt | --predict digits.pt] [--out digits.pt] [--epochs 12]`
 //!
 //! digits.py is the same program in Python: same names, same seed, same initial weights, same shuffle.
 
@@ -13,7 +13,6 @@ mod plot;
 const CLASSES: i64 = 10;
 const TEST: i64 = 360;
 const BATCH: i64 = 64;
-const EPOCHS: u64 = 12;
 
 #[derive(Debug, Module)]
 struct Net {
@@ -65,16 +64,16 @@ fn data() -> Result<(Tensor, Tensor), Box<dyn std::error::Error>> {
     Ok((table.narrow(1, 0, 64).reshape([-1, 1, 8, 8]).to(f32) / 16, table.select(1, 64)))
 }
 
-fn train(model: &Net, images: &Tensor, labels: &Tensor) -> Vec<f32> {
+fn train(model: &Net, images: &Tensor, labels: &Tensor, epochs: u64) -> Vec<f32> {
     let criterion = nn::CrossEntropyLoss::new();
     let mut optimizer = optim::Adam::new(model.parameters(), 1e-3);
     let mut losses = Vec::new();
-    let bar = ProgressBar::new(EPOCHS);
+    let bar = ProgressBar::new(epochs);
     bar.set_style(
         ProgressStyle::with_template("{bar:30} epoch {pos}/{len}  {msg}  {elapsed}")
             .unwrap_or(ProgressStyle::default_bar()),
     );
-    for _ in 0..EPOCHS {
+    for _ in 0..epochs {
         model.train();
         let order = torch::randperm(images.size(0));
         for batch in order.split(BATCH, 0) {
@@ -107,6 +106,7 @@ fn flag(name: &str) -> Option<String> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (resume, only_predict) = (flag("--resume"), flag("--predict"));
     let out = flag("--out").unwrap_or("digits.pt".into());
+    let epochs = flag("--epochs").unwrap_or("12".into()).parse()?;
     torch::manual_seed(0);
     let (images, labels) = data()?;
     let order = torch::randperm(images.size(0));
@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut losses = Vec::new();
     if only_predict.is_none() {
-        losses = train(&model, &images.index_select(0, &rest), &labels.index_select(0, &rest));
+        losses = train(&model, &images.index_select(0, &rest), &labels.index_select(0, &rest), epochs);
         torch::save(&model.state_dict(), &out)?;
         println!("saved {out}");
     }

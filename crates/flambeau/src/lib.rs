@@ -48,6 +48,7 @@ pub use flambeau_core::generated::{linalg, special};
 pub use flambeau_core::generator::{default_generator, initial_seed, manual_seed, seed};
 pub use flambeau_core::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
 pub use flambeau_core::promotion::{can_cast, promote_types, set_default_dtype};
+pub use flambeau_core::threads::{get_num_threads, set_num_threads};
 pub use flambeau_core::{
     BackwardOptions, DType, Device, Element, Error, ErrorKind, Generator, Layout, MemoryFormat, Result,
     Scalar, Slice, Tensor, TensorOptions,
@@ -60,9 +61,16 @@ pub use flambeau_serialization::tensors::{load, save};
 #[doc(hidden)]
 pub use flambeau_core as __core;
 
+/// The README's programs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// Every operator as a fallible function: all arguments, nothing defaulted.
 pub mod ops {
     pub use flambeau_core::ops::*;
+    // Names that nn.functional has too, with other arguments: torch's come first.
+    pub use flambeau_core::ops::{log_softmax, relu, relu_, sigmoid, softmax, tanh, unfold};
     pub use flambeau_nn_functional::ops::*;
 }
 
@@ -88,6 +96,7 @@ pub mod autograd {
 
 /// Operators and classes by name (`torch.library`).
 pub mod library {
+    pub use flambeau_core::Value;
     pub use flambeau_core::library::*;
 }
 

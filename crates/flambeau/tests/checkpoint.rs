@@ -1,6 +1,8 @@
 //! State dicts go to files that PyTorch opens, and come from files that it writes. Without Python and torch the second
 //! half says that it was skipped.
 
+mod common;
+
 use std::process::Command;
 use torch::nn;
 use torch::prelude::*;
@@ -51,12 +53,7 @@ torch.save({"model": m.state_dict(), "logits": m(x).detach()}, theirs)
 
 #[test]
 fn pytorch_computes_the_same() {
-    let python = std::env::var("FLAMBEAU_PYTHON").unwrap_or_else(|_| "python3".into());
-    let found = Command::new(&python).args(["-c", "import torch"]).output();
-    if !found.is_ok_and(|o| o.status.success()) {
-        println!("skipped: {python} has no torch (set FLAMBEAU_PYTHON)");
-        return;
-    }
+    let Some(python) = common::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let m = model();
@@ -64,11 +61,12 @@ fn pytorch_computes_the_same() {
     torch::save(&m.state_dict(), at("ours.pt")).unwrap();
     let x = torch::randn([4, 1, 3, 3]);
     torch::save(&x, at("x.pt")).unwrap();
-    let run =
-        Command::new(&python).args(["-c", CHECK]).args([at("ours.pt"), at("x.pt"), at("theirs.pt")]).output();
-    let run = run.unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), "<All keys matched successfully>");
+    let printed = common::output(Command::new(python).args(["-c", CHECK]).args([
+        at("ours.pt"),
+        at("x.pt"),
+        at("theirs.pt"),
+    ]));
+    assert_eq!(printed.trim(), "<All keys matched successfully>");
     let theirs = torch::load(at("theirs.pt")).unwrap();
     let fresh = model();
     fresh.eval();

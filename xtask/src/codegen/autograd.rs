@@ -42,7 +42,7 @@ pub fn emit(f: &Family, ops: &str, objects: &str, uses: &str) -> Result<Option<S
         return Ok(None);
     }
     Ok(Some(format!(
-        "//! Derivatives of the family `{}`.\n\n#![allow(unused_imports, unused_variables, clippy::redundant_closure)]\n\n{uses}\
+        "//! Derivatives of the family `{}`.\n\n#![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]\n\n{uses}\
          use super::{{no_forward, ok}};\nuse {objects}::{} as o;\nuse {ops} as ops;\n\n\
          /// Fills the operators' autograd slots.\npub fn fill() {{\n{fill}}}\n\n{out}",
         f.name, f.module

@@ -41,7 +41,7 @@ pub fn docs(row: &Row, mode: Mode, defaults: bool) -> String {
         .schema
         .args
         .iter()
-        .filter_map(|a| a.default.as_ref().map(|d| format!("`{}` {}", a.name, default_doc(d))))
+        .filter_map(|a| a.default.as_ref().map(|d| format!("`{} = {}`", a.name, default_doc(d))))
         .collect();
     if defaults && !d.is_empty() {
         let _ = writeln!(s, "///\n/// Documented defaults: {}.", d.join(", "));

@@ -143,7 +143,7 @@ pub fn aminmax_backward(
     dim: Option<i64>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let dims: &[i64] = dim.as_ref().map_or(&[], std::slice::from_ref);
+    let dims: &[i64] = dim.as_slice();
     let lo = grads[0].as_ref().map(|g| scale_grad_by_count(g, self_, min, dims, keepdim)).transpose()?;
     let hi = grads[1].as_ref().map(|g| scale_grad_by_count(g, self_, max, dims, keepdim)).transpose()?;
     match (lo, hi) {

@@ -2,7 +2,7 @@
 
 //! Derivatives of the family `reduction`.
 
-#![allow(unused_imports, unused_variables, clippy::redundant_closure)]
+#![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::{no_forward, ok};
 use crate::derivatives::reduction::*;

@@ -187,10 +187,10 @@ pub fn call_fallback(info: &'static OpInfo, args: Vec<Value>) -> Result<Vec<Valu
     let keys = args.iter().fold(KeySet::EMPTY, |ks, v| ks | v.key_set());
     let ks = tls::effective(keys);
     for k in ALL_KEYS.iter().rev() {
-        if ks.has(*k) {
-            if let Some(f) = registry::fallback(*k) {
-                return f(info, *k, args);
-            }
+        if ks.has(*k)
+            && let Some(f) = registry::fallback(*k)
+        {
+            return f(info, *k, args);
         }
     }
     Err(no_kernel(info, ks.highest().unwrap_or(Key::Cpu)))

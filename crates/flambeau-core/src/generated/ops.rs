@@ -36,7 +36,7 @@ pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// `beta self + alpha (mat1 @ mat2)`.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmm")]
 #[doc(alias = "torch.Tensor.addmm")]
 pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
@@ -45,7 +45,7 @@ pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: 
 
 /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addmm_")]
 pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     (blas::ADDMM_.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(self_, mat1, mat2, beta, alpha)
@@ -53,7 +53,7 @@ pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha:
 
 /// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmm")]
 pub fn addmm_out(
     self_: &Tensor,
@@ -70,7 +70,7 @@ pub fn addmm_out(
 
 /// `beta self + alpha (batch1 @ batch2)` over batches.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.baddbmm")]
 #[doc(alias = "torch.Tensor.baddbmm")]
 pub fn baddbmm(
@@ -87,7 +87,7 @@ pub fn baddbmm(
 
 /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.baddbmm_")]
 pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     (blas::BADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
@@ -97,7 +97,7 @@ pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, 
 
 /// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.baddbmm")]
 pub fn baddbmm_out(
     self_: &Tensor,
@@ -114,7 +114,7 @@ pub fn baddbmm_out(
 
 /// `beta self + alpha` times the sum of the batches' products.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addbmm")]
 #[doc(alias = "torch.Tensor.addbmm")]
 pub fn addbmm(
@@ -131,7 +131,7 @@ pub fn addbmm(
 
 /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addbmm_")]
 pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     (blas::ADDBMM_.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
@@ -141,7 +141,7 @@ pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, a
 
 /// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addbmm")]
 pub fn addbmm_out(
     self_: &Tensor,
@@ -158,7 +158,7 @@ pub fn addbmm_out(
 
 /// `beta self + alpha (mat @ vec)`.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmv")]
 #[doc(alias = "torch.Tensor.addmv")]
 pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
@@ -167,7 +167,7 @@ pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
 
 /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addmv_")]
 pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     (blas::ADDMV_.get(self_.key_set() | mat.key_set() | vec.key_set())?)(self_, mat, vec, beta, alpha)
@@ -175,7 +175,7 @@ pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: S
 
 /// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmv")]
 pub fn addmv_out(
     self_: &Tensor,
@@ -192,7 +192,7 @@ pub fn addmv_out(
 
 /// `beta self + alpha` times the outer product.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addr")]
 #[doc(alias = "torch.Tensor.addr")]
 pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
@@ -201,7 +201,7 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
 
 /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addr_")]
 pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
     (blas::ADDR_.get(self_.key_set() | vec1.key_set() | vec2.key_set())?)(self_, vec1, vec2, beta, alpha)
@@ -209,7 +209,7 @@ pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: 
 
 /// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `beta` 1, `alpha` 1.
+/// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addr")]
 pub fn addr_out(
     self_: &Tensor,
@@ -730,7 +730,7 @@ pub fn isreal(self_: &Tensor) -> Result<Tensor> {
 
 /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
 ///
-/// Documented defaults: `rtol` 1e-5, `atol` 1e-8, `equal_nan` false.
+/// Documented defaults: `rtol = 1e-5`, `atol = 1e-8`, `equal_nan = false`.
 #[doc(alias = "torch.isclose")]
 #[doc(alias = "torch.Tensor.isclose")]
 pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
@@ -739,7 +739,7 @@ pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: 
 
 /// Whether all elements are close, by `isclose`.
 ///
-/// Documented defaults: `rtol` 1e-5, `atol` 1e-8, `equal_nan` false.
+/// Documented defaults: `rtol = 1e-5`, `atol = 1e-8`, `equal_nan = false`.
 #[doc(alias = "torch.allclose")]
 #[doc(alias = "torch.Tensor.allclose")]
 pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
@@ -755,7 +755,7 @@ pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
 
 /// A copy with memory of its own.
 ///
-/// Documented defaults: `memory_format` None.
+/// Documented defaults: `memory_format = None`.
 #[doc(alias = "torch.clone")]
 #[doc(alias = "torch.Tensor.clone")]
 pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
@@ -764,7 +764,7 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
 
 /// Copies the elements of `src`, broadcast and cast, into the tensor.
 ///
-/// Documented defaults: `non_blocking` false.
+/// Documented defaults: `non_blocking = false`.
 #[doc(alias = "torch.Tensor.copy_")]
 pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
     (copy::COPY_.get(self_.key_set() | src.key_set())?)(self_, src, non_blocking)
@@ -772,7 +772,7 @@ pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
 
 /// A copy in another dtype, on another device, in another memory format.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `non_blocking` false, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `non_blocking = false`, `memory_format = None`.
 pub fn to_copy(
     self_: &Tensor,
     dtype: Option<DType>,
@@ -795,7 +795,7 @@ pub fn to_copy(
 
 /// The same values in another dtype, on another device, in another memory format; the tensor itself when nothing changes.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `non_blocking` false, `copy` false, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `non_blocking = false`, `copy = false`, `memory_format = None`.
 #[doc(alias = "torch.Tensor.to")]
 pub fn to(
     self_: &Tensor,
@@ -821,7 +821,7 @@ pub fn to(
 
 /// The same values, contiguous in memory; the tensor itself if it already is.
 ///
-/// Documented defaults: `memory_format` Contiguous.
+/// Documented defaults: `memory_format = Contiguous`.
 #[doc(alias = "torch.Tensor.contiguous")]
 pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
     (copy::CONTIGUOUS.get(self_.key_set())?)(self_, memory_format)
@@ -843,7 +843,7 @@ pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
 
 /// A tensor with undefined content.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.empty")]
 pub fn empty(
     size: &[i64],
@@ -858,7 +858,7 @@ pub fn empty(
 
 /// A tensor with undefined content and the given strides.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.empty_strided")]
 pub fn empty_strided(
     size: &[i64],
@@ -873,7 +873,7 @@ pub fn empty_strided(
 
 /// A tensor of zeros.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.zeros")]
 pub fn zeros(
     size: &[i64],
@@ -887,7 +887,7 @@ pub fn zeros(
 
 /// A tensor of ones.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.ones")]
 pub fn ones(
     size: &[i64],
@@ -901,7 +901,7 @@ pub fn ones(
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.full")]
 pub fn full(
     size: &[i64],
@@ -916,7 +916,7 @@ pub fn full(
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.empty_like")]
 pub fn empty_like(
     self_: &Tensor,
@@ -931,7 +931,7 @@ pub fn empty_like(
 
 /// Zeros in the input's shape, dtype and device, unless told otherwise.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.zeros_like")]
 pub fn zeros_like(
     self_: &Tensor,
@@ -946,7 +946,7 @@ pub fn zeros_like(
 
 /// Ones in the input's shape, dtype and device, unless told otherwise.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.ones_like")]
 pub fn ones_like(
     self_: &Tensor,
@@ -961,7 +961,7 @@ pub fn ones_like(
 
 /// One number in the input's shape, dtype and device, unless told otherwise.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.full_like")]
 pub fn full_like(
     self_: &Tensor,
@@ -1004,7 +1004,7 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 
 /// The identity matrix.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.eye")]
 pub fn eye(
     n: i64,
@@ -1018,7 +1018,7 @@ pub fn eye(
 
 /// Ones on the diagonal of an n by m matrix.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.eye")]
 pub fn eye_m(
     n: i64,
@@ -1033,7 +1033,7 @@ pub fn eye_m(
 
 /// Numbers from 0 to `end`, exclusive.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
 pub fn arange(
     end: Scalar,
@@ -1047,7 +1047,7 @@ pub fn arange(
 
 /// Numbers from `start` to `end`, exclusive.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
 pub fn arange_start(
     start: Scalar,
@@ -1062,7 +1062,7 @@ pub fn arange_start(
 
 /// Numbers from `start` to `end`, exclusive, in steps.
 ///
-/// Documented defaults: `step` 1, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
 pub fn arange_step(
     start: Scalar,
@@ -1078,7 +1078,7 @@ pub fn arange_step(
 
 /// Numbers from `start` to `end`, inclusive, in steps.
 ///
-/// Documented defaults: `step` 1, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.range")]
 pub fn range_step(
     start: Scalar,
@@ -1094,7 +1094,7 @@ pub fn range_step(
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
 pub fn linspace(
     start: Scalar,
@@ -1110,7 +1110,7 @@ pub fn linspace(
 
 /// `steps` powers of `base`, evenly spaced exponents.
 ///
-/// Documented defaults: `base` 10.0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
 pub fn logspace(
     start: Scalar,
@@ -1127,7 +1127,7 @@ pub fn logspace(
 
 /// A new tensor like `torch.empty`, with this tensor's dtype and device.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_empty")]
 pub fn new_empty(
     self_: &Tensor,
@@ -1142,7 +1142,7 @@ pub fn new_empty(
 
 /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_zeros")]
 pub fn new_zeros(
     self_: &Tensor,
@@ -1157,7 +1157,7 @@ pub fn new_zeros(
 
 /// A new tensor like `torch.ones`, with this tensor's dtype and device.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_ones")]
 pub fn new_ones(
     self_: &Tensor,
@@ -1172,7 +1172,7 @@ pub fn new_ones(
 
 /// A new tensor of one number, with this tensor's dtype and device.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_full")]
 pub fn new_full(
     self_: &Tensor,
@@ -1188,7 +1188,7 @@ pub fn new_full(
 
 /// A new tensor with undefined content and the given strides.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_empty_strided")]
 pub fn new_empty_strided(
     self_: &Tensor,
@@ -1206,7 +1206,7 @@ pub fn new_empty_strided(
 
 /// Coordinates of a triangle.
 ///
-/// Documented defaults: `offset` 0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `offset = 0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.tril_indices")]
 pub fn tril_indices(
     row: i64,
@@ -1222,7 +1222,7 @@ pub fn tril_indices(
 
 /// Coordinates of a triangle.
 ///
-/// Documented defaults: `offset` 0, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `offset = 0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.triu_indices")]
 pub fn triu_indices(
     row: i64,
@@ -1238,7 +1238,7 @@ pub fn triu_indices(
 
 /// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
 ///
-/// Documented defaults: `path` None.
+/// Documented defaults: `path = None`.
 #[doc(alias = "torch.einsum")]
 pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
     (einsum::EINSUM.get(list_keys(tensors))?)(equation, tensors, path)
@@ -1251,7 +1251,7 @@ pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
 
 /// Sets, or adds to, the elements at index tensors.
 ///
-/// Documented defaults: `accumulate` false.
+/// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.index_put")]
 #[doc(alias = "torch.Tensor.index_put")]
 pub fn index_put(
@@ -1267,7 +1267,7 @@ pub fn index_put(
 
 /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `accumulate` false.
+/// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.Tensor.index_put_")]
 pub fn index_put_(
     self_: &Tensor,
@@ -1282,7 +1282,7 @@ pub fn index_put_(
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input.
 ///
-/// Documented defaults: `sparse_grad` false.
+/// Documented defaults: `sparse_grad = false`.
 #[doc(alias = "torch.gather")]
 #[doc(alias = "torch.Tensor.gather")]
 pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
@@ -1291,7 +1291,7 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Re
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `sparse_grad` false.
+/// Documented defaults: `sparse_grad = false`.
 #[doc(alias = "torch.gather")]
 pub fn gather_out(
     self_: &Tensor,
@@ -1473,7 +1473,7 @@ pub fn scatter_add_out(
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
 ///
-/// Documented defaults: `include_self` true.
+/// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.scatter_reduce")]
 #[doc(alias = "torch.Tensor.scatter_reduce")]
 pub fn scatter_reduce(
@@ -1496,7 +1496,7 @@ pub fn scatter_reduce(
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `include_self` true.
+/// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.Tensor.scatter_reduce_")]
 pub fn scatter_reduce_(
     self_: &Tensor,
@@ -1518,7 +1518,7 @@ pub fn scatter_reduce_(
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `include_self` true.
+/// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.scatter_reduce")]
 pub fn scatter_reduce_out(
     self_: &Tensor,
@@ -1542,7 +1542,7 @@ pub fn scatter_reduce_out(
 
 /// `gather` with broadcasting; without `dim` in the flattened input.
 ///
-/// Documented defaults: `dim` None.
+/// Documented defaults: `dim = None`.
 #[doc(alias = "torch.take_along_dim")]
 #[doc(alias = "torch.Tensor.take_along_dim")]
 pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
@@ -1551,7 +1551,7 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
 
 /// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None.
+/// Documented defaults: `dim = None`.
 #[doc(alias = "torch.take_along_dim")]
 pub fn take_along_dim_out(
     self_: &Tensor,
@@ -1581,7 +1581,7 @@ pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tens
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.index_add")]
 #[doc(alias = "torch.Tensor.index_add")]
 pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -1592,7 +1592,7 @@ pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alph
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.index_add_")]
 pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
     (indexing::INDEX_ADD_.get(self_.key_set() | index.key_set() | source.key_set())?)(
@@ -1602,7 +1602,7 @@ pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alp
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.index_add")]
 pub fn index_add_out(
     self_: &Tensor,
@@ -1680,7 +1680,7 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
 ///
-/// Documented defaults: `include_self` true.
+/// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.index_reduce")]
 #[doc(alias = "torch.Tensor.index_reduce")]
 pub fn index_reduce(
@@ -1703,7 +1703,7 @@ pub fn index_reduce(
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `include_self` true.
+/// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.Tensor.index_reduce_")]
 pub fn index_reduce_(
     self_: &Tensor,
@@ -1725,7 +1725,7 @@ pub fn index_reduce_(
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `include_self` true.
+/// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.index_reduce")]
 pub fn index_reduce_out(
     self_: &Tensor,
@@ -1825,7 +1825,7 @@ pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
 ///
-/// Documented defaults: `fill_value` -1.
+/// Documented defaults: `fill_value = -1`.
 #[doc(alias = "torch.nonzero_static")]
 #[doc(alias = "torch.Tensor.nonzero_static")]
 pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
@@ -1854,7 +1854,7 @@ pub fn take_out(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> 
 
 /// Sets, or adds to, elements of the flattened input at indices.
 ///
-/// Documented defaults: `accumulate` false.
+/// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.put")]
 #[doc(alias = "torch.Tensor.put")]
 pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
@@ -1865,7 +1865,7 @@ pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) ->
 
 /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `accumulate` false.
+/// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.Tensor.put_")]
 pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
     (indexing::PUT_.get(self_.key_set() | index.key_set() | source.key_set())?)(
@@ -1882,7 +1882,7 @@ pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Res
 
 /// A copy with a range of a dimension replaced by `src`.
 ///
-/// Documented defaults: `dim` 0, `start` None, `end` None, `step` 1.
+/// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
 #[doc(alias = "torch.slice_scatter")]
 #[doc(alias = "torch.Tensor.slice_scatter")]
 pub fn slice_scatter(
@@ -1898,7 +1898,7 @@ pub fn slice_scatter(
 
 /// A copy with the diagonal of two dimensions replaced by `src`.
 ///
-/// Documented defaults: `offset` 0, `dim1` 0, `dim2` 1.
+/// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
 #[doc(alias = "torch.diagonal_scatter")]
 #[doc(alias = "torch.Tensor.diagonal_scatter")]
 pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -1914,7 +1914,7 @@ pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<
 
 /// Joins tensors along a dimension.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.cat")]
 #[doc(alias = "torch.concat")]
 #[doc(alias = "torch.concatenate")]
@@ -1924,7 +1924,7 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 
 /// Joins tensors along a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.cat")]
 #[doc(alias = "torch.concat")]
 #[doc(alias = "torch.concatenate")]
@@ -1934,7 +1934,7 @@ pub fn cat_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
 
 /// Joins tensors along a new dimension.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.stack")]
 pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     (joining::STACK.get(list_keys(tensors))?)(tensors, dim)
@@ -1942,7 +1942,7 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 
 /// Joins tensors along a new dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.stack")]
 pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
     (joining::STACK_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, out)
@@ -2070,7 +2070,7 @@ pub fn flipud(self_: &Tensor) -> Result<Tensor> {
 
 /// Shifts elements along dimensions, around the end.
 ///
-/// Documented defaults: `dims` [].
+/// Documented defaults: `dims = []`.
 #[doc(alias = "torch.roll")]
 #[doc(alias = "torch.Tensor.roll")]
 pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
@@ -2079,7 +2079,7 @@ pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
 
 /// Rotates by 90 degrees in a plane.
 ///
-/// Documented defaults: `k` 1, `dims` [0, 1].
+/// Documented defaults: `k = 1`, `dims = [0, 1]`.
 #[doc(alias = "torch.rot90")]
 #[doc(alias = "torch.Tensor.rot90")]
 pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
@@ -2120,7 +2120,7 @@ pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 
 /// About equal parts along a dimension.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.chunk")]
 #[doc(alias = "torch.Tensor.chunk")]
 pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -2129,7 +2129,7 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 
 /// Equal parts along a dimension; the first ones take the remainder.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.tensor_split")]
 #[doc(alias = "torch.Tensor.tensor_split")]
 pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -2138,7 +2138,7 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
 
 /// Parts along a dimension, cut at indices.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.tensor_split")]
 #[doc(alias = "torch.Tensor.tensor_split")]
 pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -2147,7 +2147,7 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
 
 /// Parts along a dimension, as a tensor says.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.tensor_split")]
 #[doc(alias = "torch.Tensor.tensor_split")]
 pub fn tensor_split(self_: &Tensor, tensor_indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
@@ -2278,7 +2278,7 @@ pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
 
 /// Grids of coordinates.
 ///
-/// Documented defaults: `indexing` "ij".
+/// Documented defaults: `indexing = "ij"`.
 #[doc(alias = "torch.meshgrid")]
 pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
     (joining::MESHGRID.get(list_keys(tensors))?)(tensors, indexing)
@@ -2298,7 +2298,7 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
 
 /// Lower triangle of the last two dimensions; zeros elsewhere.
 ///
-/// Documented defaults: `diagonal` 0.
+/// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.tril")]
 #[doc(alias = "torch.Tensor.tril")]
 pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
@@ -2307,7 +2307,7 @@ pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 
 /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `diagonal` 0.
+/// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.Tensor.tril_")]
 pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
     (joining::TRIL_.get(self_.key_set())?)(self_, diagonal)
@@ -2315,7 +2315,7 @@ pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
 
 /// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `diagonal` 0.
+/// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.tril")]
 pub fn tril_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     (joining::TRIL_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
@@ -2323,7 +2323,7 @@ pub fn tril_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 
 /// Upper triangle of the last two dimensions; zeros elsewhere.
 ///
-/// Documented defaults: `diagonal` 0.
+/// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.triu")]
 #[doc(alias = "torch.Tensor.triu")]
 pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
@@ -2332,7 +2332,7 @@ pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 
 /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `diagonal` 0.
+/// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.Tensor.triu_")]
 pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
     (joining::TRIU_.get(self_.key_set())?)(self_, diagonal)
@@ -2340,7 +2340,7 @@ pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
 
 /// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `diagonal` 0.
+/// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.triu")]
 pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     (joining::TRIU_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
@@ -2348,7 +2348,7 @@ pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 
 /// Matrices with the last dimension on their diagonal.
 ///
-/// Documented defaults: `offset` 0, `dim1` -2, `dim2` -1.
+/// Documented defaults: `offset = 0`, `dim1 = -2`, `dim2 = -1`.
 #[doc(alias = "torch.diag_embed")]
 #[doc(alias = "torch.Tensor.diag_embed")]
 pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -2357,7 +2357,7 @@ pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<T
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
 ///
-/// Documented defaults: `diagonal` 0.
+/// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.diag")]
 #[doc(alias = "torch.Tensor.diag")]
 pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
@@ -2366,7 +2366,7 @@ pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `diagonal` 0.
+/// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.diag")]
 pub fn diag_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
     (joining::DIAG_OUT.get(self_.key_set() | out.key_set())?)(self_, diagonal, out)
@@ -2374,7 +2374,7 @@ pub fn diag_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 
 /// A matrix with all elements on its diagonal.
 ///
-/// Documented defaults: `offset` 0.
+/// Documented defaults: `offset = 0`.
 #[doc(alias = "torch.diagflat")]
 #[doc(alias = "torch.Tensor.diagflat")]
 pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
@@ -2390,7 +2390,7 @@ pub fn trace(self_: &Tensor) -> Result<Tensor> {
 
 /// Each element as often as `repeats` says.
 ///
-/// Documented defaults: `dim` None, `output_size` None.
+/// Documented defaults: `dim = None`, `output_size = None`.
 #[doc(alias = "torch.repeat_interleave")]
 #[doc(alias = "torch.Tensor.repeat_interleave")]
 pub fn repeat_interleave_tensor(
@@ -2409,7 +2409,7 @@ pub fn repeat_interleave_tensor(
 
 /// Each element several times.
 ///
-/// Documented defaults: `dim` None, `output_size` None.
+/// Documented defaults: `dim = None`, `output_size = None`.
 #[doc(alias = "torch.repeat_interleave")]
 #[doc(alias = "torch.Tensor.repeat_interleave")]
 pub fn repeat_interleave_int(
@@ -2423,7 +2423,7 @@ pub fn repeat_interleave_int(
 
 /// Each index as often as `repeats` says.
 ///
-/// Documented defaults: `output_size` None.
+/// Documented defaults: `output_size = None`.
 #[doc(alias = "torch.repeat_interleave")]
 pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     (joining::REPEAT_INTERLEAVE.get(repeats.key_set())?)(repeats, output_size)
@@ -2433,7 +2433,7 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.add")]
 #[doc(alias = "torch.Tensor.add")]
 pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -2444,7 +2444,7 @@ pub fn add(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.add_")]
 pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     (pointwise::ADD_.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
@@ -2454,7 +2454,7 @@ pub fn add_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
 ///
 /// Shapes broadcast; dtypes promote. `alpha` must be an integer where the result is one.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.add")]
 pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
     (pointwise::ADD_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(self_, other, alpha, out)
@@ -2462,7 +2462,7 @@ pub fn add_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.sub")]
 #[doc(alias = "torch.Tensor.sub")]
 #[doc(alias = "torch.subtract")]
@@ -2473,7 +2473,7 @@ pub fn sub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.sub_")]
 #[doc(alias = "torch.Tensor.subtract_")]
 pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
@@ -2482,7 +2482,7 @@ pub fn sub_(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
 
 /// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.sub")]
 #[doc(alias = "torch.subtract")]
 pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
@@ -2491,7 +2491,7 @@ pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 
 /// Subtracts the input, scaled by `alpha`, from `other`.
 ///
-/// Documented defaults: `alpha` 1.
+/// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.rsub")]
 pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (pointwise::RSUB.get(self_.key_set() | other.key_set())?)(self_, other, alpha)
@@ -2731,7 +2731,7 @@ pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 
 /// As `clamp` with tensors as bounds.
 ///
-/// Documented defaults: `min` None, `max` None.
+/// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
 #[doc(alias = "torch.Tensor.clamp")]
 #[doc(alias = "torch.clip")]
@@ -2742,7 +2742,7 @@ pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) 
 
 /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `min` None, `max` None.
+/// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.Tensor.clamp_")]
 #[doc(alias = "torch.Tensor.clip_")]
 pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
@@ -2751,7 +2751,7 @@ pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>)
 
 /// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `min` None, `max` None.
+/// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
 #[doc(alias = "torch.clip")]
 pub fn clamp_tensor_out(
@@ -2767,7 +2767,7 @@ pub fn clamp_tensor_out(
 
 /// Every element moved into the range from `min` to `max`; a bound may be missing.
 ///
-/// Documented defaults: `min` None, `max` None.
+/// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
 #[doc(alias = "torch.Tensor.clamp")]
 #[doc(alias = "torch.clip")]
@@ -2778,7 +2778,7 @@ pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
 
 /// Every element moved into the range from `min` to `max`; a bound may be missing. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `min` None, `max` None.
+/// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.Tensor.clamp_")]
 #[doc(alias = "torch.Tensor.clip_")]
 pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
@@ -2787,7 +2787,7 @@ pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Resul
 
 /// Every element moved into the range from `min` to `max`; a bound may be missing. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `min` None, `max` None.
+/// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
 #[doc(alias = "torch.clip")]
 pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: &mut Tensor) -> Result<()> {
@@ -2912,7 +2912,7 @@ pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) 
 
 /// `self + value * tensor1 * tensor2`.
 ///
-/// Documented defaults: `value` 1.
+/// Documented defaults: `value = 1`.
 #[doc(alias = "torch.addcmul")]
 #[doc(alias = "torch.Tensor.addcmul")]
 pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -2923,7 +2923,7 @@ pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar
 
 /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `value` 1.
+/// Documented defaults: `value = 1`.
 #[doc(alias = "torch.Tensor.addcmul_")]
 pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
     (pointwise::ADDCMUL_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
@@ -2933,7 +2933,7 @@ pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scala
 
 /// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `value` 1.
+/// Documented defaults: `value = 1`.
 #[doc(alias = "torch.addcmul")]
 pub fn addcmul_out(
     self_: &Tensor,
@@ -2949,7 +2949,7 @@ pub fn addcmul_out(
 
 /// `self + value * tensor1 / tensor2`.
 ///
-/// Documented defaults: `value` 1.
+/// Documented defaults: `value = 1`.
 #[doc(alias = "torch.addcdiv")]
 #[doc(alias = "torch.Tensor.addcdiv")]
 pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -2960,7 +2960,7 @@ pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar
 
 /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `value` 1.
+/// Documented defaults: `value = 1`.
 #[doc(alias = "torch.Tensor.addcdiv_")]
 pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
     (pointwise::ADDCDIV_.get(self_.key_set() | tensor1.key_set() | tensor2.key_set())?)(
@@ -2970,7 +2970,7 @@ pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scala
 
 /// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `value` 1.
+/// Documented defaults: `value = 1`.
 #[doc(alias = "torch.addcdiv")]
 pub fn addcdiv_out(
     self_: &Tensor,
@@ -3197,7 +3197,7 @@ pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
 ///
-/// Documented defaults: `beta` 1, `threshold` 20.
+/// Documented defaults: `beta = 1`, `threshold = 20`.
 #[doc(alias = "torch.nn.functional.softplus")]
 pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     (pointwise::SOFTPLUS.get(self_.key_set())?)(self_, beta, threshold)
@@ -3205,7 +3205,7 @@ pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tenso
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `beta` 1, `threshold` 20.
+/// Documented defaults: `beta = 1`, `threshold = 20`.
 #[doc(alias = "torch.nn.functional.softplus")]
 pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
     (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
@@ -3213,7 +3213,7 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
 
 /// Fills with uniform numbers of `[from, to)`.
 ///
-/// Documented defaults: `from` 0.0, `to` 1.0, `generator` None.
+/// Documented defaults: `from = 0.0`, `to = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.uniform_")]
 pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
     (random::UNIFORM_.get(self_.key_set())?)(self_, from, to, generator)
@@ -3221,7 +3221,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
 
 /// Fills with normally distributed numbers.
 ///
-/// Documented defaults: `mean` 0.0, `std` 1.0, `generator` None.
+/// Documented defaults: `mean = 0.0`, `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.normal_")]
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     (random::NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
@@ -3229,7 +3229,7 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
 
 /// Fills with numbers whose logarithm is normally distributed.
 ///
-/// Documented defaults: `mean` 1.0, `std` 2.0, `generator` None.
+/// Documented defaults: `mean = 1.0`, `std = 2.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.log_normal_")]
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     (random::LOG_NORMAL_.get(self_.key_set())?)(self_, mean, std, generator)
@@ -3237,7 +3237,7 @@ pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Gener
 
 /// Fills with exponentially distributed numbers.
 ///
-/// Documented defaults: `lambd` 1.0, `generator` None.
+/// Documented defaults: `lambd = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.exponential_")]
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     (random::EXPONENTIAL_.get(self_.key_set())?)(self_, lambd, generator)
@@ -3245,7 +3245,7 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
 
 /// Fills with numbers of the Cauchy distribution.
 ///
-/// Documented defaults: `median` 0.0, `sigma` 1.0, `generator` None.
+/// Documented defaults: `median = 0.0`, `sigma = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.cauchy_")]
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
     (random::CAUCHY_.get(self_.key_set())?)(self_, median, sigma, generator)
@@ -3253,7 +3253,7 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
 
 /// Fills with numbers of the geometric distribution.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.geometric_")]
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     (random::GEOMETRIC_.get(self_.key_set())?)(self_, p, generator)
@@ -3261,7 +3261,7 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
 
 /// Fills with ones of the given probabilities.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.bernoulli_")]
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
     (random::BERNOULLI_TENSOR_.get(self_.key_set() | p.key_set())?)(self_, p, generator)
@@ -3269,7 +3269,7 @@ pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generato
 
 /// Fills with ones of the given probability, zeros else.
 ///
-/// Documented defaults: `p` 0.5, `generator` None.
+/// Documented defaults: `p = 0.5`, `generator = None`.
 #[doc(alias = "torch.Tensor.bernoulli_")]
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     (random::BERNOULLI_FLOAT_.get(self_.key_set())?)(self_, p, generator)
@@ -3277,7 +3277,7 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
 
 /// Ones with the probabilities of the input, zeros else.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.bernoulli")]
 #[doc(alias = "torch.Tensor.bernoulli")]
 pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -3286,7 +3286,7 @@ pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor
 
 /// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.bernoulli")]
 pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
     (random::BERNOULLI_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
@@ -3294,7 +3294,7 @@ pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Te
 
 /// Ones with probability `p`, zeros else, in the input's shape.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.bernoulli")]
 #[doc(alias = "torch.Tensor.bernoulli")]
 pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
@@ -3303,7 +3303,7 @@ pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Res
 
 /// Fills with integers of `[from, to)`.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
     (random::RANDOM_FROM_.get(self_.key_set())?)(self_, from, to, generator)
@@ -3311,7 +3311,7 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
 
 /// Fills with integers of `[0, to)`.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
     (random::RANDOM_TO_.get(self_.key_set())?)(self_, to, generator)
@@ -3319,7 +3319,7 @@ pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Res
 
 /// Fills with integers of the dtype's whole range.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     (random::RANDOM_.get(self_.key_set())?)(self_, generator)
@@ -3327,7 +3327,7 @@ pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
 
 /// A tensor of uniform numbers of `[0, 1)`.
 ///
-/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.rand")]
 pub fn rand(
     size: &[i64],
@@ -3342,7 +3342,7 @@ pub fn rand(
 
 /// Uniform numbers of `[0, 1)` in the input's shape.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.rand_like")]
 pub fn rand_like(
     self_: &Tensor,
@@ -3357,7 +3357,7 @@ pub fn rand_like(
 
 /// A tensor of standard normal numbers.
 ///
-/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randn")]
 pub fn randn(
     size: &[i64],
@@ -3372,7 +3372,7 @@ pub fn randn(
 
 /// Standard normal numbers in the input's shape.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randn_like")]
 pub fn randn_like(
     self_: &Tensor,
@@ -3387,7 +3387,7 @@ pub fn randn_like(
 
 /// A tensor of integers of `[0, high)`.
 ///
-/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randint")]
 pub fn randint(
     high: i64,
@@ -3403,7 +3403,7 @@ pub fn randint(
 
 /// A tensor of integers of `[low, high)`.
 ///
-/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randint")]
 pub fn randint_low(
     low: i64,
@@ -3422,7 +3422,7 @@ pub fn randint_low(
 
 /// Integers of `[0, high)` in the input's shape.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randint_like")]
 pub fn randint_like(
     self_: &Tensor,
@@ -3446,7 +3446,7 @@ pub fn randint_like(
 
 /// Integers of `[low, high)` in the input's shape.
 ///
-/// Documented defaults: `dtype` None, `layout` None, `device` None, `pin_memory` None, `memory_format` None.
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randint_like")]
 pub fn randint_like_low(
     self_: &Tensor,
@@ -3472,7 +3472,7 @@ pub fn randint_like_low(
 
 /// A random permutation of `0..n`.
 ///
-/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randperm")]
 pub fn randperm(
     n: i64,
@@ -3487,7 +3487,7 @@ pub fn randperm(
 
 /// Normally distributed numbers.
 ///
-/// Documented defaults: `generator` None, `dtype` None, `layout` None, `device` None, `pin_memory` None.
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_float_float(
     mean: f64,
@@ -3506,7 +3506,7 @@ pub fn normal_float_float(
 
 /// Normally distributed numbers with the given means.
 ///
-/// Documented defaults: `std` 1.0, `generator` None.
+/// Documented defaults: `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
     (random::NORMAL_TENSOR_FLOAT.get(mean.key_set())?)(mean, std, generator)
@@ -3514,7 +3514,7 @@ pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator
 
 /// Normally distributed numbers with the given means. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `std` 1.0, `generator` None.
+/// Documented defaults: `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_tensor_float_out(
     mean: &Tensor,
@@ -3527,7 +3527,7 @@ pub fn normal_tensor_float_out(
 
 /// Normally distributed numbers with the given deviations.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     (random::NORMAL_FLOAT_TENSOR.get(std.key_set())?)(mean, std, generator)
@@ -3535,7 +3535,7 @@ pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator
 
 /// Normally distributed numbers with the given deviations. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_float_tensor_out(
     mean: f64,
@@ -3548,7 +3548,7 @@ pub fn normal_float_tensor_out(
 
 /// Normally distributed numbers with the given means and deviations.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     (random::NORMAL_TENSOR_TENSOR.get(mean.key_set() | std.key_set())?)(mean, std, generator)
@@ -3556,7 +3556,7 @@ pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Gene
 
 /// Normally distributed numbers with the given means and deviations. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_tensor_tensor_out(
     mean: &Tensor,
@@ -3571,7 +3571,7 @@ pub fn normal_tensor_tensor_out(
 
 /// Indices drawn with the weights of each row.
 ///
-/// Documented defaults: `replacement` false, `generator` None.
+/// Documented defaults: `replacement = false`, `generator = None`.
 #[doc(alias = "torch.multinomial")]
 #[doc(alias = "torch.Tensor.multinomial")]
 pub fn multinomial(
@@ -3585,7 +3585,7 @@ pub fn multinomial(
 
 /// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `replacement` false, `generator` None.
+/// Documented defaults: `replacement = false`, `generator = None`.
 #[doc(alias = "torch.multinomial")]
 pub fn multinomial_out(
     self_: &Tensor,
@@ -3605,7 +3605,7 @@ pub fn multinomial_out(
 
 /// Numbers of the Poisson distribution with the given rates.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.poisson")]
 pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     (random::POISSON.get(self_.key_set())?)(self_, generator)
@@ -3613,7 +3613,7 @@ pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> 
 
 /// Numbers of the binomial distribution.
 ///
-/// Documented defaults: `generator` None.
+/// Documented defaults: `generator = None`.
 #[doc(alias = "torch.binomial")]
 pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     (random::BINOMIAL.get(count.key_set() | prob.key_set())?)(count, prob, generator)
@@ -3621,7 +3621,7 @@ pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) ->
 
 /// Sum of all elements, or over dimensions; integers and bools give int64.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.sum")]
 #[doc(alias = "torch.Tensor.sum")]
 pub fn sum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
@@ -3630,7 +3630,7 @@ pub fn sum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DTy
 
 /// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.sum")]
 pub fn sum_out(
     self_: &Tensor,
@@ -3644,7 +3644,7 @@ pub fn sum_out(
 
 /// Sum of all elements but NaN, or over dimensions.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.nansum")]
 #[doc(alias = "torch.Tensor.nansum")]
 pub fn nansum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
@@ -3653,7 +3653,7 @@ pub fn nansum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<
 
 /// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.nansum")]
 pub fn nansum_out(
     self_: &Tensor,
@@ -3667,7 +3667,7 @@ pub fn nansum_out(
 
 /// Product of all elements.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.prod")]
 #[doc(alias = "torch.Tensor.prod")]
 pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
@@ -3676,7 +3676,7 @@ pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 
 /// Product of all elements. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.prod")]
 pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     (reduction::PROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dtype, out)
@@ -3684,7 +3684,7 @@ pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Resul
 
 /// Product over a dimension.
 ///
-/// Documented defaults: `keepdim` false, `dtype` None.
+/// Documented defaults: `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.prod")]
 #[doc(alias = "torch.Tensor.prod")]
 pub fn prod_dim(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
@@ -3693,7 +3693,7 @@ pub fn prod_dim(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -
 
 /// Product over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `keepdim` false, `dtype` None.
+/// Documented defaults: `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.prod")]
 pub fn prod_dim_out(
     self_: &Tensor,
@@ -3707,7 +3707,7 @@ pub fn prod_dim_out(
 
 /// Mean of all elements, or over dimensions.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.mean")]
 #[doc(alias = "torch.Tensor.mean")]
 pub fn mean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
@@ -3716,7 +3716,7 @@ pub fn mean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DT
 
 /// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.mean")]
 pub fn mean_out(
     self_: &Tensor,
@@ -3730,7 +3730,7 @@ pub fn mean_out(
 
 /// Mean of all elements but NaN, or over dimensions.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.nanmean")]
 #[doc(alias = "torch.Tensor.nanmean")]
 pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
@@ -3739,7 +3739,7 @@ pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option
 
 /// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.nanmean")]
 pub fn nanmean_out(
     self_: &Tensor,
@@ -3753,7 +3753,7 @@ pub fn nanmean_out(
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
 ///
-/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
 pub fn var(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
@@ -3762,7 +3762,7 @@ pub fn var(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keep
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.var")]
 pub fn var_out(
     self_: &Tensor,
@@ -3776,7 +3776,7 @@ pub fn var_out(
 
 /// Variance of all elements; `unbiased` is correction 1, else 0.
 ///
-/// Documented defaults: `unbiased` true.
+/// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
 pub fn var_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
@@ -3785,7 +3785,7 @@ pub fn var_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 
 /// Variance over dimensions; `unbiased` is correction 1, else 0.
 ///
-/// Documented defaults: `unbiased` true, `keepdim` false.
+/// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
 pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
@@ -3794,7 +3794,7 @@ pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: boo
 
 /// Variance and mean.
 ///
-/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.var_mean")]
 pub fn var_mean(
     self_: &Tensor,
@@ -3807,7 +3807,7 @@ pub fn var_mean(
 
 /// Variance and mean of all elements.
 ///
-/// Documented defaults: `unbiased` true.
+/// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.var_mean")]
 pub fn var_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
     (reduction::VAR_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
@@ -3815,7 +3815,7 @@ pub fn var_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tens
 
 /// Variance and mean over dimensions.
 ///
-/// Documented defaults: `unbiased` true, `keepdim` false.
+/// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.var_mean")]
 pub fn var_mean_dim(
     self_: &Tensor,
@@ -3828,7 +3828,7 @@ pub fn var_mean_dim(
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
 ///
-/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
 pub fn std(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
@@ -3837,7 +3837,7 @@ pub fn std(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keep
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.std")]
 pub fn std_out(
     self_: &Tensor,
@@ -3851,7 +3851,7 @@ pub fn std_out(
 
 /// Standard deviation of all elements; `unbiased` is correction 1, else 0.
 ///
-/// Documented defaults: `unbiased` true.
+/// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
 pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
@@ -3860,7 +3860,7 @@ pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 
 /// Standard deviation over dimensions; `unbiased` is correction 1, else 0.
 ///
-/// Documented defaults: `unbiased` true, `keepdim` false.
+/// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
 pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
@@ -3869,7 +3869,7 @@ pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: boo
 
 /// Standard deviation and mean.
 ///
-/// Documented defaults: `dim` None, `correction` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.std_mean")]
 pub fn std_mean(
     self_: &Tensor,
@@ -3882,7 +3882,7 @@ pub fn std_mean(
 
 /// Standard deviation and mean of all elements.
 ///
-/// Documented defaults: `unbiased` true.
+/// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.std_mean")]
 pub fn std_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
     (reduction::STD_MEAN_UNBIASED.get(self_.key_set())?)(self_, unbiased)
@@ -3890,7 +3890,7 @@ pub fn std_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tens
 
 /// Standard deviation and mean over dimensions.
 ///
-/// Documented defaults: `unbiased` true, `keepdim` false.
+/// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.std_mean")]
 pub fn std_mean_dim(
     self_: &Tensor,
@@ -3916,7 +3916,7 @@ pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// Largest elements over a dimension, and where they are.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.max")]
 #[doc(alias = "torch.Tensor.max")]
 pub fn max_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -3925,7 +3925,7 @@ pub fn max_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tenso
 
 /// Largest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.max")]
 pub fn max_dim_out(
     self_: &Tensor,
@@ -3954,7 +3954,7 @@ pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 
 /// Largest elements over dimensions; the gradient is shared among equal ones.
 ///
-/// Documented defaults: `dim` [], `keepdim` false.
+/// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amax")]
 #[doc(alias = "torch.Tensor.amax")]
 pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
@@ -3963,7 +3963,7 @@ pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 
 /// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` [], `keepdim` false.
+/// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amax")]
 pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::AMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
@@ -3971,7 +3971,7 @@ pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) ->
 
 /// Index of the largest element, in the flattened input or over a dimension.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmax")]
 #[doc(alias = "torch.Tensor.argmax")]
 pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
@@ -3980,7 +3980,7 @@ pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 
 /// Index of the largest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmax")]
 pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ARGMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
@@ -4001,7 +4001,7 @@ pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// Smallest elements over a dimension, and where they are.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.min")]
 #[doc(alias = "torch.Tensor.min")]
 pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -4010,7 +4010,7 @@ pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tenso
 
 /// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.min")]
 pub fn min_dim_out(
     self_: &Tensor,
@@ -4039,7 +4039,7 @@ pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones.
 ///
-/// Documented defaults: `dim` [], `keepdim` false.
+/// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amin")]
 #[doc(alias = "torch.Tensor.amin")]
 pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
@@ -4048,7 +4048,7 @@ pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` [], `keepdim` false.
+/// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amin")]
 pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::AMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
@@ -4056,7 +4056,7 @@ pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) ->
 
 /// Index of the smallest element, in the flattened input or over a dimension.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmin")]
 #[doc(alias = "torch.Tensor.argmin")]
 pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
@@ -4065,7 +4065,7 @@ pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 
 /// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmin")]
 pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ARGMIN_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
@@ -4073,7 +4073,7 @@ pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Ten
 
 /// Smallest and largest elements.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.aminmax")]
 #[doc(alias = "torch.Tensor.aminmax")]
 pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -4082,7 +4082,7 @@ pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tenso
 
 /// Smallest and largest elements. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.aminmax")]
 pub fn aminmax_out(
     self_: &Tensor,
@@ -4111,7 +4111,7 @@ pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// Whether all elements are true, over a dimension.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.all")]
 #[doc(alias = "torch.Tensor.all")]
 pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
@@ -4120,7 +4120,7 @@ pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 
 /// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.all")]
 pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ALL_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
@@ -4128,7 +4128,7 @@ pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) ->
 
 /// Whether all elements are true, over dimensions.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.all")]
 #[doc(alias = "torch.Tensor.all")]
 pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
@@ -4137,7 +4137,7 @@ pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 
 /// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.all")]
 pub fn all_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ALL_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
@@ -4158,7 +4158,7 @@ pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// Whether any elements are true, over a dimension.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.any")]
 #[doc(alias = "torch.Tensor.any")]
 pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
@@ -4167,7 +4167,7 @@ pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 
 /// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.any")]
 pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ANY_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
@@ -4175,7 +4175,7 @@ pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) ->
 
 /// Whether any elements are true, over dimensions.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.any")]
 #[doc(alias = "torch.Tensor.any")]
 pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
@@ -4184,7 +4184,7 @@ pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 
 /// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false.
+/// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.any")]
 pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
     (reduction::ANY_DIMS_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
@@ -4192,7 +4192,7 @@ pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mu
 
 /// Number of elements that are not zero, of all or over dimensions.
 ///
-/// Documented defaults: `dim` None.
+/// Documented defaults: `dim = None`.
 #[doc(alias = "torch.count_nonzero")]
 #[doc(alias = "torch.Tensor.count_nonzero")]
 pub fn count_nonzero(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
@@ -4208,7 +4208,7 @@ pub fn median(self_: &Tensor) -> Result<Tensor> {
 
 /// Medians over a dimension (the lower of two), and where they are.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.median")]
 #[doc(alias = "torch.Tensor.median")]
 pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -4217,7 +4217,7 @@ pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Te
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.median")]
 pub fn median_dim_out(
     self_: &Tensor,
@@ -4240,7 +4240,7 @@ pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
 
 /// Medians over a dimension (the lower of two), and where they are.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nanmedian")]
 #[doc(alias = "torch.Tensor.nanmedian")]
 pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -4249,7 +4249,7 @@ pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor,
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nanmedian")]
 pub fn nanmedian_dim_out(
     self_: &Tensor,
@@ -4265,7 +4265,7 @@ pub fn nanmedian_dim_out(
 
 /// Most frequent elements over a dimension, and where they are.
 ///
-/// Documented defaults: `dim` -1, `keepdim` false.
+/// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.mode")]
 #[doc(alias = "torch.Tensor.mode")]
 pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -4274,7 +4274,7 @@ pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)>
 
 /// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` -1, `keepdim` false.
+/// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.mode")]
 pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     (reduction::MODE_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(
@@ -4284,7 +4284,7 @@ pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1
 
 /// k-th smallest elements over a dimension, and where they are.
 ///
-/// Documented defaults: `dim` -1, `keepdim` false.
+/// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.kthvalue")]
 #[doc(alias = "torch.Tensor.kthvalue")]
 pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -4293,7 +4293,7 @@ pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tens
 
 /// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` -1, `keepdim` false.
+/// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.kthvalue")]
 pub fn kthvalue_out(
     self_: &Tensor,
@@ -4310,7 +4310,7 @@ pub fn kthvalue_out(
 
 /// Vector norm of all elements, or over dimensions.
 ///
-/// Documented defaults: `ord` 2, `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `ord = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.vector_norm")]
 pub fn linalg_vector_norm(
     self_: &Tensor,
@@ -4324,7 +4324,7 @@ pub fn linalg_vector_norm(
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `ord` 2, `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `ord = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.vector_norm")]
 pub fn linalg_vector_norm_out(
     self_: &Tensor,
@@ -4341,7 +4341,7 @@ pub fn linalg_vector_norm_out(
 
 /// Vector norm of all elements, or over dimensions.
 ///
-/// Documented defaults: `p` 2, `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `p = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.norm")]
 #[doc(alias = "torch.Tensor.norm")]
 pub fn norm(
@@ -4356,7 +4356,7 @@ pub fn norm(
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `p` 2, `dim` None, `keepdim` false, `dtype` None.
+/// Documented defaults: `p = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.norm")]
 pub fn norm_out(
     self_: &Tensor,
@@ -4371,7 +4371,7 @@ pub fn norm_out(
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.logsumexp")]
 #[doc(alias = "torch.Tensor.logsumexp")]
 #[doc(alias = "torch.special.logsumexp")]
@@ -4381,7 +4381,7 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `keepdim` false.
+/// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.logsumexp")]
 #[doc(alias = "torch.special.logsumexp")]
 pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -4396,7 +4396,7 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 
 /// Quantiles of all elements, or over a dimension.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+/// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.quantile")]
 #[doc(alias = "torch.Tensor.quantile")]
 pub fn quantile(
@@ -4411,7 +4411,7 @@ pub fn quantile(
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+/// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.quantile")]
 pub fn quantile_out(
     self_: &Tensor,
@@ -4433,7 +4433,7 @@ pub fn quantile_out(
 
 /// One quantile of all elements, or over a dimension.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+/// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.quantile")]
 #[doc(alias = "torch.Tensor.quantile")]
 pub fn quantile_scalar(
@@ -4448,7 +4448,7 @@ pub fn quantile_scalar(
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+/// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.quantile")]
 pub fn quantile_scalar_out(
     self_: &Tensor,
@@ -4470,7 +4470,7 @@ pub fn quantile_scalar_out(
 
 /// Quantiles of all elements, or over a dimension.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+/// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.nanquantile")]
 #[doc(alias = "torch.Tensor.nanquantile")]
 pub fn nanquantile(
@@ -4485,7 +4485,7 @@ pub fn nanquantile(
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+/// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.nanquantile")]
 pub fn nanquantile_out(
     self_: &Tensor,
@@ -4507,7 +4507,7 @@ pub fn nanquantile_out(
 
 /// One quantile of all elements, or over a dimension.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+/// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.nanquantile")]
 #[doc(alias = "torch.Tensor.nanquantile")]
 pub fn nanquantile_scalar(
@@ -4522,7 +4522,7 @@ pub fn nanquantile_scalar(
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` None, `keepdim` false, `interpolation` "linear".
+/// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.nanquantile")]
 pub fn nanquantile_scalar_out(
     self_: &Tensor,
@@ -4544,7 +4544,7 @@ pub fn nanquantile_scalar_out(
 
 /// Running sums along a dimension.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumsum")]
 #[doc(alias = "torch.Tensor.cumsum")]
 pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -4553,7 +4553,7 @@ pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> 
 
 /// Running sums along a dimension. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.Tensor.cumsum_")]
 pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
     (scan::CUMSUM_.get(self_.key_set())?)(self_, dim, dtype)
@@ -4561,7 +4561,7 @@ pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
 
 /// Running sums along a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumsum")]
 pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     (scan::CUMSUM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
@@ -4569,7 +4569,7 @@ pub fn cumsum_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tens
 
 /// Running products along a dimension.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumprod")]
 #[doc(alias = "torch.Tensor.cumprod")]
 pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -4578,7 +4578,7 @@ pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 
 /// Running products along a dimension. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.Tensor.cumprod_")]
 pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
     (scan::CUMPROD_.get(self_.key_set())?)(self_, dim, dtype)
@@ -4586,7 +4586,7 @@ pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
 
 /// Running products along a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.cumprod")]
 pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     (scan::CUMPROD_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
@@ -4633,7 +4633,7 @@ pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()
 
 /// Integral by the trapezoidal rule along a dimension, at the points `x`.
 ///
-/// Documented defaults: `dim` -1.
+/// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.trapezoid")]
 #[doc(alias = "torch.trapz")]
 pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
@@ -4642,7 +4642,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 
 /// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
 ///
-/// Documented defaults: `dx` 1, `dim` -1.
+/// Documented defaults: `dx = 1`, `dim = -1`.
 #[doc(alias = "torch.trapezoid")]
 #[doc(alias = "torch.trapz")]
 pub fn trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
@@ -4651,7 +4651,7 @@ pub fn trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
 
 /// Running integrals by the trapezoidal rule along a dimension, at the points `x`.
 ///
-/// Documented defaults: `dim` -1.
+/// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.cumulative_trapezoid")]
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     (scan::CUMULATIVE_TRAPEZOID_X.get(y.key_set() | x.key_set())?)(y, x, dim)
@@ -4659,7 +4659,7 @@ pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor
 
 /// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
 ///
-/// Documented defaults: `dx` 1, `dim` -1.
+/// Documented defaults: `dx = 1`, `dim = -1`.
 #[doc(alias = "torch.cumulative_trapezoid")]
 pub fn cumulative_trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
     (scan::CUMULATIVE_TRAPEZOID.get(y.key_set())?)(y, dx, dim)
@@ -4709,7 +4709,7 @@ pub fn softmax_backward_data_out(
 
 /// Exponentials over their sum, along a dimension.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.softmax")]
 #[doc(alias = "torch.Tensor.softmax")]
 #[doc(alias = "torch.special.softmax")]
@@ -4720,7 +4720,7 @@ pub fn softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.softmax")]
 #[doc(alias = "torch.special.softmax")]
 #[doc(alias = "torch.nn.functional.softmax")]
@@ -4772,7 +4772,7 @@ pub fn log_softmax_backward_data_out(
 
 /// Logarithm of softmax, without loss of precision.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.log_softmax")]
 #[doc(alias = "torch.Tensor.log_softmax")]
 #[doc(alias = "torch.special.log_softmax")]
@@ -4783,7 +4783,7 @@ pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dtype` None.
+/// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.log_softmax")]
 #[doc(alias = "torch.special.log_softmax")]
 #[doc(alias = "torch.nn.functional.log_softmax")]
@@ -4793,7 +4793,7 @@ pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
 ///
-/// Documented defaults: `dim` -1, `descending` false.
+/// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.sort")]
 #[doc(alias = "torch.Tensor.sort")]
 pub fn sort_stable(
@@ -4807,7 +4807,7 @@ pub fn sort_stable(
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` -1, `descending` false.
+/// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.sort")]
 pub fn sort_stable_out(
     self_: &Tensor,
@@ -4824,7 +4824,7 @@ pub fn sort_stable_out(
 
 /// Sorted elements along a dimension, and where they come from.
 ///
-/// Documented defaults: `dim` -1, `descending` false.
+/// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.sort")]
 #[doc(alias = "torch.Tensor.sort")]
 pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
@@ -4833,7 +4833,7 @@ pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tenso
 
 /// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` -1, `descending` false.
+/// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.sort")]
 pub fn sort_out(
     self_: &Tensor,
@@ -4849,7 +4849,7 @@ pub fn sort_out(
 
 /// Indices that sort a dimension; equal elements keep their order.
 ///
-/// Documented defaults: `dim` -1, `descending` false.
+/// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.argsort")]
 #[doc(alias = "torch.Tensor.argsort")]
 pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
@@ -4858,7 +4858,7 @@ pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) 
 
 /// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` -1, `descending` false.
+/// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.argsort")]
 pub fn argsort_stable_out(
     self_: &Tensor,
@@ -4872,7 +4872,7 @@ pub fn argsort_stable_out(
 
 /// Indices that sort a dimension.
 ///
-/// Documented defaults: `dim` -1, `descending` false.
+/// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.argsort")]
 #[doc(alias = "torch.Tensor.argsort")]
 pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
@@ -4894,7 +4894,7 @@ pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// The k largest (or smallest) elements along a dimension, and where they are.
 ///
-/// Documented defaults: `dim` -1, `largest` true, `sorted` true.
+/// Documented defaults: `dim = -1`, `largest = true`, `sorted = true`.
 #[doc(alias = "torch.topk")]
 #[doc(alias = "torch.Tensor.topk")]
 pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
@@ -4903,7 +4903,7 @@ pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Re
 
 /// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `dim` -1, `largest` true, `sorted` true.
+/// Documented defaults: `dim = -1`, `largest = true`, `sorted = true`.
 #[doc(alias = "torch.topk")]
 pub fn topk_out(
     self_: &Tensor,
@@ -4921,7 +4921,7 @@ pub fn topk_out(
 
 /// Where values would be inserted into sorted rows.
 ///
-/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+/// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
 #[doc(alias = "torch.searchsorted")]
 pub fn searchsorted(
     sorted_sequence: &Tensor,
@@ -4943,7 +4943,7 @@ pub fn searchsorted(
 
 /// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+/// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
 #[doc(alias = "torch.searchsorted")]
 pub fn searchsorted_out(
     sorted_sequence: &Tensor,
@@ -4968,7 +4968,7 @@ pub fn searchsorted_out(
 
 /// Where a value would be inserted into sorted rows.
 ///
-/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+/// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
 #[doc(alias = "torch.searchsorted")]
 pub fn searchsorted_scalar(
     sorted_sequence: &Tensor,
@@ -4990,7 +4990,7 @@ pub fn searchsorted_scalar(
 
 /// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `out_int32` false, `right` false, `side` None, `sorter` None.
+/// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
 #[doc(alias = "torch.searchsorted")]
 pub fn searchsorted_scalar_out(
     sorted_sequence: &Tensor,
@@ -5014,7 +5014,7 @@ pub fn searchsorted_scalar_out(
 
 /// Index of the bucket that each value falls into.
 ///
-/// Documented defaults: `out_int32` false, `right` false.
+/// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
 pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
     (sorting::BUCKETIZE.get(self_.key_set() | boundaries.key_set())?)(self_, boundaries, out_int32, right)
@@ -5022,7 +5022,7 @@ pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bo
 
 /// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `out_int32` false, `right` false.
+/// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
 pub fn bucketize_out(
     self_: &Tensor,
@@ -5038,7 +5038,7 @@ pub fn bucketize_out(
 
 /// Index of the bucket that a value falls into.
 ///
-/// Documented defaults: `out_int32` false, `right` false.
+/// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
 pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
     (sorting::BUCKETIZE_SCALAR.get(boundaries.key_set())?)(self_, boundaries, out_int32, right)
@@ -5046,7 +5046,7 @@ pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, rig
 
 /// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `out_int32` false, `right` false.
+/// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
 pub fn bucketize_scalar_out(
     self_: Scalar,
@@ -5062,7 +5062,7 @@ pub fn bucketize_scalar_out(
 
 /// Counts of values in equal bins.
 ///
-/// Documented defaults: `bins` 100, `min` 0, `max` 0.
+/// Documented defaults: `bins = 100`, `min = 0`, `max = 0`.
 #[doc(alias = "torch.histc")]
 #[doc(alias = "torch.Tensor.histc")]
 pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
@@ -5071,7 +5071,7 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 
 /// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `bins` 100, `min` 0, `max` 0.
+/// Documented defaults: `bins = 100`, `min = 0`, `max = 0`.
 #[doc(alias = "torch.histc")]
 pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
     (sorting::HISTC_OUT.get(self_.key_set() | out.key_set())?)(self_, bins, min, max, out)
@@ -5079,7 +5079,7 @@ pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut 
 
 /// Counts (or sums of weights) of each non-negative integer.
 ///
-/// Documented defaults: `weights` None, `minlength` 0.
+/// Documented defaults: `weights = None`, `minlength = 0`.
 #[doc(alias = "torch.bincount")]
 #[doc(alias = "torch.Tensor.bincount")]
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
@@ -5288,7 +5288,7 @@ pub fn special_i1e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
 ///
-/// Documented defaults: `eps` None.
+/// Documented defaults: `eps = None`.
 #[doc(alias = "torch.logit")]
 #[doc(alias = "torch.Tensor.logit")]
 #[doc(alias = "torch.special.logit")]
@@ -5298,7 +5298,7 @@ pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `eps` None.
+/// Documented defaults: `eps = None`.
 #[doc(alias = "torch.Tensor.logit_")]
 pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
     (special_ops::LOGIT_.get(self_.key_set())?)(self_, eps)
@@ -5306,7 +5306,7 @@ pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `eps` None.
+/// Documented defaults: `eps = None`.
 #[doc(alias = "torch.logit")]
 #[doc(alias = "torch.special.logit")]
 pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
@@ -6374,7 +6374,7 @@ pub fn trunc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// Rounds to the nearest integer, or to `decimals` places, halves to even.
 ///
-/// Documented defaults: `decimals` 0.
+/// Documented defaults: `decimals = 0`.
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.Tensor.round")]
 #[doc(alias = "torch.special.round")]
@@ -6384,7 +6384,7 @@ pub fn round(self_: &Tensor, decimals: i64) -> Result<Tensor> {
 
 /// Rounds to the nearest integer, or to `decimals` places, halves to even. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `decimals` 0.
+/// Documented defaults: `decimals = 0`.
 #[doc(alias = "torch.Tensor.round_")]
 pub fn round_(self_: &Tensor, decimals: i64) -> Result<()> {
     (unary::ROUND_.get(self_.key_set())?)(self_, decimals)
@@ -6392,7 +6392,7 @@ pub fn round_(self_: &Tensor, decimals: i64) -> Result<()> {
 
 /// Rounds to the nearest integer, or to `decimals` places, halves to even. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `decimals` 0.
+/// Documented defaults: `decimals = 0`.
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.special.round")]
 pub fn round_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
@@ -6492,7 +6492,7 @@ pub fn relu_(self_: &Tensor) -> Result<()> {
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
 ///
-/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+/// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.
 #[doc(alias = "torch.nan_to_num")]
 #[doc(alias = "torch.Tensor.nan_to_num")]
 pub fn nan_to_num(
@@ -6506,7 +6506,7 @@ pub fn nan_to_num(
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
 ///
-/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+/// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.
 #[doc(alias = "torch.Tensor.nan_to_num_")]
 pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
     (unary::NAN_TO_NUM_.get(self_.key_set())?)(self_, nan, posinf, neginf)
@@ -6514,7 +6514,7 @@ pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `nan` None, `posinf` None, `neginf` None.
+/// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.
 #[doc(alias = "torch.nan_to_num")]
 pub fn nan_to_num_out(
     self_: &Tensor,
@@ -6638,7 +6638,7 @@ pub fn view_dtype(self_: &Tensor, dtype: DType) -> Result<Tensor> {
 
 /// A view with any sizes, strides and offset.
 ///
-/// Documented defaults: `storage_offset` None.
+/// Documented defaults: `storage_offset = None`.
 #[doc(alias = "torch.as_strided")]
 #[doc(alias = "torch.Tensor.as_strided")]
 pub fn as_strided(
@@ -6666,7 +6666,7 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 
 /// Repeats dimensions of size 1 without a copy.
 ///
-/// Documented defaults: `implicit` false.
+/// Documented defaults: `implicit = false`.
 #[doc(alias = "torch.Tensor.expand")]
 pub fn expand(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
     (views::EXPAND.get(self_.key_set())?)(self_, size, implicit)
@@ -6709,14 +6709,14 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 
 /// A range of a dimension, with a step.
 ///
-/// Documented defaults: `dim` 0, `start` None, `end` None, `step` 1.
+/// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
     (views::SLICE.get(self_.key_set())?)(self_, dim, start, end, step)
 }
 
 /// The diagonal of two dimensions, as the last dimension.
 ///
-/// Documented defaults: `offset` 0, `dim1` 0, `dim2` 1.
+/// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
 #[doc(alias = "torch.diagonal")]
 #[doc(alias = "torch.Tensor.diagonal")]
 pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -6731,7 +6731,7 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
 
 /// All slices along a dimension, which is removed.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.unbind")]
 #[doc(alias = "torch.Tensor.unbind")]
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
@@ -6740,7 +6740,7 @@ pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 
 /// Chunks of `split_size` along a dimension.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split")]
 #[doc(alias = "torch.Tensor.split")]
 pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -6749,7 +6749,7 @@ pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
 
 /// Chunks of the given sizes along a dimension.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split_with_sizes")]
 #[doc(alias = "torch.Tensor.split_with_sizes")]
 pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -6822,7 +6822,7 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
 
 /// Joins a range of dimensions into one.
 ///
-/// Documented defaults: `start_dim` 0, `end_dim` -1.
+/// Documented defaults: `start_dim = 0`, `end_dim = -1`.
 #[doc(alias = "torch.flatten")]
 #[doc(alias = "torch.Tensor.flatten")]
 pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
@@ -6831,7 +6831,7 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
 
 /// Chunks of the given sizes along a dimension.
 ///
-/// Documented defaults: `dim` 0.
+/// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split")]
 #[doc(alias = "torch.Tensor.split")]
 pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {

@@ -407,14 +407,14 @@ macro_rules! splits {
         #[doc = concat!("`", $name, ".int`")]
         pub fn $int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
             let $t = self_;
-            ensure!($t.dim() >= $min, Runtime, concat!("torch.", $name, " requires a tensor with at least ", $min, " dimension, but got a tensor with {} dimensions!"), $t.dim());
+            ensure!(self_.dim() >= $min, Runtime, concat!("torch.", $name, " requires a tensor with at least ", $min, " dimension, but got a tensor with {} dimensions!"), self_.dim());
             let d: i64 = $dim;
             ensure!(
-                sections != 0 && $t.sizes()[d as usize] % sections == 0,
+                sections != 0 && self_.sizes()[d as usize] % sections == 0,
                 Runtime,
                 concat!("torch.", $name, " attempted to split along dimension {}, but the size of the dimension {} is not divisible by the split_size {}!"),
                 d,
-                $t.sizes()[d as usize],
+                self_.sizes()[d as usize],
                 sections
             );
             tensor_split_sections(self_, sections, d)
@@ -422,15 +422,15 @@ macro_rules! splits {
         #[doc = concat!("`", $name, ".array`")]
         pub fn $arr(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
             let $t = self_;
-            ensure!($t.dim() >= $min, Runtime, concat!("torch.", $name, " requires a tensor with at least ", $min, " dimension, but got a tensor with {} dimensions!"), $t.dim());
+            ensure!(self_.dim() >= $min, Runtime, concat!("torch.", $name, " requires a tensor with at least ", $min, " dimension, but got a tensor with {} dimensions!"), self_.dim());
             tensor_split_indices(self_, indices, $dim)
         }
     )*};
 }
 splits! {
     hsplit hsplit_array "hsplit" 1 |t| if t.dim() == 1 { 0 } else { 1 };
-    vsplit vsplit_array "vsplit" 2 |t| 0 * t.dim() as i64;
-    dsplit dsplit_array "dsplit" 3 |t| 2 + 0 * t.dim() as i64;
+    vsplit vsplit_array "vsplit" 2 |_t| 0;
+    dsplit dsplit_array "dsplit" 3 |_t| 2;
 }
 
 /// `unflatten.int`

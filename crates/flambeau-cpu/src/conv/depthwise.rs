@@ -2,7 +2,7 @@
 
 use super::im2col::valid;
 use super::shape::ConvShape;
-use crate::isa::{Isa, Job, run};
+use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::matmul::WideScalar;
 use crate::parallel::parallel_for;
 use crate::scratch::{SharedMut, with_scratch};
@@ -108,6 +108,7 @@ struct Plane<'a, T> {
 }
 impl<T: WideScalar> Job for Plane<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let (s, p) = (self.s, self.packing);
@@ -141,6 +142,7 @@ struct PlaneBack<'a, T> {
 }
 impl<T: WideScalar> Job for PlaneBack<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     #[allow(non_snake_case)]
     fn run<I: Isa>(self) {
@@ -167,6 +169,7 @@ struct PlaneWeight<'a, T> {
 }
 impl<T: WideScalar> Job for PlaneWeight<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     #[allow(non_snake_case)]
     fn run<I: Isa>(self) {

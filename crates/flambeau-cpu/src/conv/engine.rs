@@ -357,6 +357,7 @@ pub fn backward_bias<T: ConvScalar>(n: usize, o: usize, plane: usize, grad_y: &[
 struct Sum<'a, T>(&'a [T]);
 impl<T: ConvScalar> crate::isa::Job for Sum<'_, T> {
     type Out = T::Wide;
+    const BEST: crate::isa::Level = crate::isa::best_for::<T>();
     #[inline(always)]
     fn run<I: crate::isa::Isa>(self) -> T::Wide {
         const L: usize = 64;

@@ -1,7 +1,7 @@
 //! Between an image and the matrix of the patches that its output positions see.
 
 use super::shape::ConvShape;
-use crate::isa::{Isa, Job, run};
+use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::matmul::WideScalar;
 use std::ops::Range;
 
@@ -79,6 +79,7 @@ pub(super) struct Fill<'a, T> {
 }
 impl<T: WideScalar> Job for Fill<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let (s, n) = (self.s, self.cols.len());
@@ -124,6 +125,7 @@ pub(super) struct Spread<'a, T> {
 }
 impl<T: WideScalar> Job for Spread<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let (s, n, x) = (self.s, self.cols.len(), self.x);

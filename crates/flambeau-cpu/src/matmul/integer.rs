@@ -1,7 +1,7 @@
 //! Wrapping integer products.
 
 use super::scalar::{WideScalar, scale};
-use crate::isa::{Isa, Job, run};
+use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::scratch::with_scratch;
 
 /// Columns of C that stay in registers and the first cache level.
@@ -15,6 +15,7 @@ struct Axpy<'a, T> {
 }
 impl<T: WideScalar> Job for Axpy<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         for (&x, b) in self.row.iter().zip(self.b.chunks_exact(self.width)) {

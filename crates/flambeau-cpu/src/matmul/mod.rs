@@ -1,4 +1,4 @@
-//! Matrix products over strided slices: [`gemm`], [`gemm_batched`], [`dot`].
+//! Matrix products over strided slices: [`gemm()`], [`gemm_batched`], [`dot`].
 //!
 //! The arithmetic of f32, f64 and the complex types is the `gemm` crate's, called for one output tile at a time and
 //! without its threads; the tiles are spread by [`crate::parallel`]. Halves are widened, multiplied in f32 and rounded
@@ -131,7 +131,7 @@ pub fn gemm<T: MatmulScalar>(
 /// `batch` products at once; operand `i` starts `i * stride` elements after the first. A stride of 0 shares A or B.
 ///
 /// # Panics
-/// As [`gemm`].
+/// As [`gemm()`].
 pub fn gemm_batched<T: MatmulScalar>(
     batch: usize,
     m: usize,

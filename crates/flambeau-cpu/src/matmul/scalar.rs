@@ -3,6 +3,7 @@
 use super::{RawMat, RawOut, integer, tiles, vector, widen};
 use crate::Element;
 use crate::scratch::with_scratch;
+use gemm_common::Parallelism;
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -99,7 +100,7 @@ pub(super) unsafe fn tiled<T: WideScalar>(
 }
 
 macro_rules! native {
-    ($($t:ty, $zero:expr, $one:expr, $($vec:ident, $fma:ident)?);* $(;)?) => {$(
+    ($($t:ty, $zero:expr, $one:expr, $tile:expr, $($vec:ident, $fma:ident)?);* $(;)?) => {$(
         impl WideScalar for $t {
             const ZERO: Self = $zero;
             const ONE: Self = $one;
@@ -124,13 +125,7 @@ macro_rules! native {
                     return unsafe { scale(m, n, beta, c) };
                 }
                 // SAFETY: the caller's promise.
-                unsafe {
-                    gemm::gemm(
-                        m, n, k, c.0, c.2 as isize, c.1 as isize, beta != Self::ZERO,
-                        a.0, a.2 as isize, a.1 as isize, b.0, b.2 as isize, b.1 as isize,
-                        beta, alpha, false, false, false, gemm::Parallelism::None,
-                    )
-                }
+                unsafe { $tile(m, n, k, alpha, a, b, beta, c) }
             }
         }
         impl MatmulScalar for $t {
@@ -153,10 +148,76 @@ macro_rules! native {
     )*};
 }
 native! {
-    f32, 0.0, 1.0, try_matvec, fma32;
-    f64, 0.0, 1.0, try_matvec, fma64;
-    Complex<f32>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), ;
-    Complex<f64>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), ;
+    f32, 0.0, 1.0, gemm_f32, try_matvec, fma32;
+    f64, 0.0, 1.0, gemm_f64, try_matvec, fma64;
+    Complex<f32>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), gemm_complex, ;
+    Complex<f64>, Complex::new(0.0, 0.0), Complex::new(1.0, 0.0), gemm_complex, ;
+}
+
+/// A tile by the gemm crates, which prefer outputs whose columns are contiguous: others are computed transposed.
+macro_rules! real_tile {
+    ($($name:ident $t:ty, $kernel:path);*) => {$(
+        unsafe fn $name(
+            m: usize, n: usize, k: usize, alpha: $t,
+            a: (*const $t, usize, usize), b: (*const $t, usize, usize), beta: $t, c: (*mut $t, usize, usize),
+        ) {
+            let flip = c.2 < c.1;
+            let (m, n, c1, c2) = if flip { (n, m, c.1, c.2) } else { (m, n, c.2, c.1) };
+            let (l, r) = if flip { ((b.0, b.1, b.2), (a.0, a.1, a.2)) } else { ((a.0, a.2, a.1), (b.0, b.2, b.1)) };
+            // SAFETY: the caller's promise.
+            unsafe {
+                $kernel()(
+                    m, n, k, c.0, c1 as isize, c2 as isize, beta != 0.0, l.0, l.1 as isize, l.2 as isize,
+                    r.0, r.1 as isize, r.2 as isize, beta, alpha, false, false, false, Parallelism::None,
+                )
+            }
+        }
+    )*};
+}
+real_tile! {
+    gemm_f32 f32, ::gemm_f32::gemm::f32::get_gemm_fn;
+    gemm_f64 f64, ::gemm_f64::gemm::f64::get_gemm_fn
+}
+
+/// A complex tile as four real products of the parts. Kernels of their own for complex numbers would be a fifth of the
+/// machine code of a program that never multiplies one.
+unsafe fn gemm_complex<R: WideScalar + std::ops::Neg<Output = R> + Copy>(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: Complex<R>,
+    a: (*const Complex<R>, usize, usize),
+    b: (*const Complex<R>, usize, usize),
+    beta: Complex<R>,
+    c: (*mut Complex<R>, usize, usize),
+) where
+    Complex<R>: WideScalar,
+{
+    // The parts of a matrix of complex numbers are two interleaved real matrices.
+    let part = |x: (*const Complex<R>, usize, usize), i: usize| {
+        (x.0.cast::<R>().wrapping_add(i), 2 * x.1, 2 * x.2)
+    };
+    with_scratch::<R, _>(2 * m * n, |w| {
+        let (re, im) = w.split_at_mut(m * n);
+        let (re, im) = ((re.as_mut_ptr(), n, 1), (im.as_mut_ptr(), n, 1));
+        // SAFETY: the parts lie within A and B, and the scratch halves have the size of C.
+        unsafe {
+            R::tile(m, n, k, R::ONE, part(a, 0), part(b, 0), R::ZERO, re);
+            R::tile(m, n, k, -R::ONE, part(a, 1), part(b, 1), R::ONE, re);
+            R::tile(m, n, k, R::ONE, part(a, 0), part(b, 1), R::ZERO, im);
+            R::tile(m, n, k, R::ONE, part(a, 1), part(b, 0), R::ONE, im);
+        }
+        for i in 0..m {
+            for j in 0..n {
+                let v = alpha.times(Complex::new(w[i * n + j], w[m * n + i * n + j]));
+                // SAFETY: inside C.
+                unsafe {
+                    let p = c.0.add(i * c.1 + j * c.2);
+                    *p = if beta == Complex::<R>::ZERO { v } else { beta.times(*p).plus(v) };
+                }
+            }
+        }
+    })
 }
 
 macro_rules! integers {

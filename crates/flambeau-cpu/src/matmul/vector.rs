@@ -3,7 +3,7 @@
 use super::widen::{Narrow, f16_up};
 use super::{MatmulScalar, RawMat, RawOut};
 use crate::Element;
-use crate::isa::{Isa, Job, run};
+use crate::isa::{Isa, Job, Level, best_for, run};
 use crate::parallel::{num_threads, parallel_for};
 use crate::scratch::{SharedMut, with_scratch};
 use half::{bf16, f16};
@@ -126,6 +126,7 @@ struct ByRows<'a, T: Real> {
 }
 impl<T: Real> Job for ByRows<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         let k = self.x.len();
@@ -154,6 +155,7 @@ struct ByColumns<'a, T: Real> {
 }
 impl<T: Real> Job for ByColumns<'_, T> {
     type Out = ();
+    const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
         const BLOCK: usize = 1024;

@@ -1,6 +1,6 @@
 //! The macro that every pointwise operator is written with.
 
-/// Defines pointwise operators; see [`crate::pointwise`] for the classes.
+/// Defines pointwise operators; see [mod@crate::pointwise] for the classes.
 #[macro_export]
 macro_rules! pointwise {
     ($(

@@ -1,6 +1,6 @@
 //! Pointwise operators: formulas over elements, and the loops that run them over memory.
 //!
-//! An operator is one block of [`pointwise!`](crate::pointwise) with one formula per class of dtypes:
+//! An operator is one block of [`pointwise!`](macro@crate::pointwise) with one formula per class of dtypes:
 //!
 //! ```ignore
 //! pointwise! {

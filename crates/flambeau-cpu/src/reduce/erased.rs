@@ -55,23 +55,13 @@ pub fn mean(x: Any, g: Geo, out: AnyMut) -> Option<()> {
         |x, out| erased!(x, T in [FLOAT, COMPLEX], same(out) => simple::mean::<T>(x.get(), g, out.get())),
     )
 }
-/// [`simple::sum_squares`].
-pub fn sum_squares(x: Any, g: Geo, out: &mut [f64]) -> Option<()> {
-    let x = Wide::of(x);
-    let x = x.any();
-    erased!(x, T in [LONG, FLOAT, COMPLEX] => simple::sum_squares::<T>(x.get(), g, out))
-}
-
-/// Kernels for everyday dtypes, and a detour for the rest (not for u64, whose order the detour would break).
+/// Kernels for the wide types, and a detour for the rest (not for u64, whose order the detour would break).
 macro_rules! extreme {
     ($($(#[$doc:meta])* $name:ident = $f:path;)*) => {$(
         $(#[$doc])*
         pub fn $name(x: Any, g: Geo, out: AnyMut) -> Option<()> {
             if out.dtype() != x.dtype() || x.dtype() == DType::U64 {
                 return None;
-            }
-            if matches!(x.dtype(), DType::U8 | DType::I32 | DType::F16 | DType::BF16) {
-                return erased!(x, T in [BYTE, WORD, HALF] => $f(x.get::<T>(), g, out.get()));
             }
             through(x, out, |x, out| erased!(x, T in [LONG, FLOAT] => $f(x.get::<T>(), g, out.get())))
         }
@@ -83,17 +73,16 @@ extreme! {
     /// [`simple::amin`] of bool, integers and floats.
     amin = simple::amin;
 }
-/// [`simple::aminmax`] of bool, integers and floats.
+/// [`amin`] and [`amax`] of bool, integers and floats.
 pub fn aminmax(x: Any, g: Geo, min: AnyMut, max: AnyMut) -> Option<()> {
     if min.dtype() != x.dtype() || max.dtype() != x.dtype() || x.dtype() == DType::U64 {
         return None;
     }
     through(x, min, |x, min| {
-        erase::out(
-            max,
-            x.dtype(),
-            |max| erased!(x, T in [LONG, FLOAT] => simple::aminmax::<T>(x.get(), g, min.get(), max.get())),
-        )
+        erase::out(max, x.dtype(), |max| {
+            amin(x, g, min)?;
+            amax(x, g, max)
+        })
     })
 }
 
@@ -144,7 +133,6 @@ macro_rules! place {
         pub fn $name(x: Any, g: Geo, indices: &mut [i64]) -> Option<()> {
             match x.dtype() {
                 DType::U64 => None,
-                DType::F16 | DType::BF16 => erased!(x, T in [HALF] => $f(x.get::<T>(), g, indices)),
                 _ => {
                     let x = Wide::of(x);
                     let x = x.any();
@@ -159,9 +147,6 @@ macro_rules! place {
             }
             match x.dtype() {
                 DType::U64 => None,
-                DType::F16 | DType::BF16 => {
-                    erased!(x, T in [HALF] => $f2(x.get::<T>(), g, values.get(), indices))
-                }
                 _ => through(x, values, |x, values| {
                     erased!(x, T in [LONG, FLOAT] => $f2(x.get::<T>(), g, values.get(), indices))
                 }),
@@ -275,15 +260,19 @@ pub fn norm(x: Any, g: Geo, p: f64, out: AnyMut) -> Option<()> {
     }
     let x = Wide::of(x);
     let x = x.any();
-    erase::out(
-        out,
-        x.dtype().to_real(),
-        |out| match x.dtype() {
-            DType::C64 => Some(norms::norm(&norms::abs(x.get::<num_complex::Complex<f32>>()), g, p, out.get())),
-            DType::C128 => Some(norms::norm(&norms::abs(x.get::<num_complex::Complex<f64>>()), g, p, out.get())),
-            _ => erased!(x, T in [FLOAT] => norms::norm::<T>(x.get(), g, p, out.get())),
-        },
-    )
+    let (single, double);
+    let x = match x.dtype() {
+        DType::C64 => {
+            single = norms::abs(x.get::<num_complex::Complex<f32>>());
+            Any::new(&single)
+        }
+        DType::C128 => {
+            double = norms::abs(x.get::<num_complex::Complex<f64>>());
+            Any::new(&double)
+        }
+        _ => x,
+    };
+    erase::out(out, x.dtype(), |out| erased!(x, T in [FLOAT] => norms::norm::<T>(x.get(), g, p, out.get())))
 }
 /// [`norms::logsumexp`] of floats.
 pub fn logsumexp(x: Any, g: Geo, out: AnyMut) -> Option<()> {
@@ -291,22 +280,4 @@ pub fn logsumexp(x: Any, g: Geo, out: AnyMut) -> Option<()> {
         return None;
     }
     through(x, out, |x, out| erased!(x, T in [FLOAT] => norms::logsumexp::<T>(x.get(), g, out.get())))
-}
-/// [`norms::max_abs`] of floats and complex numbers.
-pub fn max_abs(x: Any) -> Option<f64> {
-    let x = Wide::of(x);
-    let x = x.any();
-    match x.dtype().to_real() {
-        DType::F32 => {
-            let mut o = [0f32];
-            norm(x, Geo::contiguous(1, x.len(), 1), f64::INFINITY, AnyMut::new(&mut o))?;
-            Some(f64::from(o[0]))
-        }
-        DType::F64 => {
-            let mut o = [0f64];
-            norm(x, Geo::contiguous(1, x.len(), 1), f64::INFINITY, AnyMut::new(&mut o))?;
-            Some(o[0])
-        }
-        _ => None,
-    }
 }

@@ -1,6 +1,6 @@
 //! The engine: how a view is cut into blocks, and how blocks are joined.
 
-use crate::isa::{self, Isa, Job};
+use crate::isa::{self, Isa, Job, Level};
 use crate::parallel::{num_threads, parallel_chunks, parallel_for};
 use std::marker::PhantomData;
 
@@ -109,6 +109,8 @@ impl<'a, T> Ptr<'a, T> {
 pub trait Fold<T: Copy>: Sync {
     /// What a block is reduced to.
     type Acc: Copy + Send + Sync;
+    /// See [`Job::BEST`]: memory bounds reductions, so the widest set gains little.
+    const BEST: Level = Level::V3;
     /// The result over no element.
     fn init(&self) -> Self::Acc;
     /// Joins the results of two neighbouring ranges, `a` before `b`.
@@ -123,6 +125,8 @@ pub trait Fold<T: Copy>: Sync {
 pub trait Step<T: Copy>: Sync {
     /// The running value.
     type Acc: Copy + Send + Sync;
+    /// See [`Fold::BEST`].
+    const BEST: Level = Level::V3;
     /// The start.
     fn init(&self) -> Self::Acc;
     /// Takes one element in.
@@ -138,6 +142,7 @@ const L: usize = 64;
 const STEPS: usize = 16;
 impl<T: Copy, S: Step<T>> Fold<T> for Lanes<S> {
     type Acc = S::Acc;
+    const BEST: Level = S::BEST;
     #[inline(always)]
     fn init(&self) -> S::Acc {
         self.0.init()
@@ -260,6 +265,7 @@ where
 }
 impl<T: Copy, F: Fold<T>> Job for Rows<'_, T, F> {
     type Out = ();
+    const BEST: Level = F::BEST;
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Rows { f, x, g, first, from, to, acc } = self;
@@ -307,6 +313,7 @@ where
 }
 impl<T: Copy, F: Fold<T>> Job for Columns<'_, T, F> {
     type Out = ();
+    const BEST: Level = F::BEST;
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Columns { f, x, ns, from, to, acc } = self;
@@ -366,7 +373,7 @@ fn fold_batches<T: Copy + Sync, F: Fold<T>>(
     for first in range.clone().step_by(BATCH) {
         let acc = &mut acc[..BATCH.min(range.end - first)];
         acc.fill(f.init());
-        isa::run_v3_at_most(Rows { f, x, g, first, from: 0, to: g.n, acc });
+        isa::run(Rows { f, x, g, first, from: 0, to: g.n, acc });
         acc.iter().enumerate().for_each(|(i, a)| emit(first + i, *a));
     }
 }
@@ -381,11 +388,17 @@ fn fold_long<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, row: usize) -> 
         let to = ((c + 1) * CHUNK).min(g.n);
         // SAFETY: each chunk has its own place.
         let acc = unsafe { place.slice(c, 1) };
-        isa::run_v3_at_most(Rows { f, x, g, first: row, from: c * CHUNK, to, acc });
+        isa::run(Rows { f, x, g, first: row, from: c * CHUNK, to, acc });
     });
     let mut tree = Tree::new();
     part.iter().for_each(|a| tree.push(*a, f));
     tree.finish(f).unwrap_or_else(|| f.init())
+}
+
+// Called at two places.
+#[inline(never)]
+fn columns<T: Copy, F: Fold<T>>(job: Columns<'_, T, F>) {
+    isa::run(job)
 }
 
 #[inline(never)]
@@ -400,7 +413,7 @@ fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(dyn Fn(
     let tile = |t: usize, c: usize, acc: &mut [F::Acc]| {
         let (o, i, _) = at(t);
         let (from, to) = (c * TILE_CHUNK, ((c + 1) * TILE_CHUNK).min(g.n));
-        isa::run_v3_at_most(Columns { f, x: &x[o * g.os as usize + i..], ns, from, to, acc });
+        columns(Columns { f, x: &x[o * g.os as usize + i..], ns, from, to, acc });
     };
     if chunks == 1 {
         let grain = (GRAIN / (g.n * g.inner.min(TILE))).max(1);

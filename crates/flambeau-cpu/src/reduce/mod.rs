@@ -18,4 +18,4 @@ pub use moments::{mean_var, std, var, var_mean};
 pub use norm::{logsumexp, norm};
 pub use num::{Num, Order, Truth};
 pub use select::{kthvalue, median, mode, nanmedian};
-pub use simple::{all, amax, amin, aminmax, any, count_nonzero, mean, nansum, prod, sum, sum_squares};
+pub use simple::{all, amax, amin, any, count_nonzero, mean, nansum, prod, sum};

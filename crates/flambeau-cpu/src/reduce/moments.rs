@@ -3,7 +3,7 @@
 
 use super::fold::{Fold, Geo, Ptr, fold};
 use super::num::Num;
-use crate::isa::Isa;
+use crate::isa::{Isa, Level};
 
 /// Count, mean and sum of squared deviations of a range. Complex numbers have two means and one sum.
 #[derive(Clone, Copy, Default, Debug)]
@@ -45,6 +45,7 @@ fn lanes<T: Copy>(x: &[T], f: impl Fn(T) -> f64) -> f64 {
 
 impl<T: Num, const COMPLEX: bool> Fold<T> for Fit<COMPLEX> {
     type Acc = Moments;
+    const BEST: Level = if COMPLEX { Level::Portable } else { Level::V3 };
     #[inline(always)]
     fn init(&self) -> Moments {
         Moments::default()

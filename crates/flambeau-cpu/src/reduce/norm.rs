@@ -2,113 +2,65 @@
 
 use super::fold::{Fold, Geo, Lanes, Ptr, Step, fold};
 use super::num::{Arith, Float, FloatOp, Num, Order};
-use super::simple::{amax, fold_to};
-use crate::dtype::Element;
+use super::simple::{amax, amin, fold_to, sum};
 use crate::isa::Isa;
 use num_complex::Complex;
 
-/// An element with an absolute value of a real floating type.
+/// A complex number with its absolute value.
 pub trait Abs: Num {
     /// The real type of the result.
     type Real: Float;
     /// Absolute value in the type of computation.
     fn abs_(self) -> <Self::Real as Float>::Op;
-    /// Squared absolute value.
-    fn square(self) -> <Self::Real as Float>::Op;
 }
 macro_rules! abs {
-    ($($t:ty),*) => {$(impl Abs for $t {
+    ($($t:ty),*) => {$(impl Abs for Complex<$t> {
         type Real = $t;
-        #[inline(always)] fn abs_(self) -> <$t as Float>::Op { self.op().abs() }
-        #[inline(always)] fn square(self) -> <$t as Float>::Op { self.op() * self.op() }
-    })*};
-    (complex $($t:ty),*) => {$(impl Abs for Complex<$t> {
-        type Real = $t;
-        #[inline(always)] fn abs_(self) -> <$t as Float>::Op { self.re.op().hypot(self.im.op()) }
-        #[inline(always)] fn square(self) -> <$t as Float>::Op {
-            self.re.op() * self.re.op() + self.im.op() * self.im.op()
-        }
+        #[inline(always)] fn abs_(self) -> $t { self.re.hypot(self.im) }
     })*};
 }
-abs!(f32, f64, half::f16, half::bf16);
-abs!(complex f32, f64, half::f16);
-
-type OpOf<T> = <<T as Abs>::Real as Float>::Op;
-
-/// One norm: 0 counts, 1 sums, 2 squares, +-inf extremes, otherwise powers.
-struct Power<const K: u8>(f64);
-const COUNT: u8 = 0;
-const ONE: u8 = 1;
-const TWO: u8 = 2;
-const MAX: u8 = 3;
-const MIN: u8 = 4;
-const ANY: u8 = 5;
-impl<T: Abs, const K: u8> Step<T> for Power<K>
-where
-    OpOf<T>: FloatOp,
-{
-    type Acc = OpOf<T>;
-    #[inline(always)]
-    fn init(&self) -> Self::Acc {
-        if K == MIN { OpOf::<T>::HIGH } else { OpOf::<T>::ZERO }
-    }
-    #[inline(always)]
-    fn step(&self, a: Self::Acc, x: T) -> Self::Acc {
-        match K {
-            COUNT => {
-                a + if x.square() == OpOf::<T>::ZERO && x.abs_() == OpOf::<T>::ZERO {
-                    OpOf::<T>::ZERO
-                } else {
-                    OpOf::<T>::ONE
-                }
-            }
-            ONE => a + x.abs_(),
-            TWO => a + x.square(),
-            ANY => a + OpOf::<T>::of(x.abs_().f64().powf(self.0)),
-            _ => <Self as Step<T>>::join(self, a, x.abs_()),
-        }
-    }
-    #[inline(always)]
-    fn join(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc {
-        match K {
-            MAX => {
-                if b.beats_max(a) {
-                    b
-                } else {
-                    a
-                }
-            }
-            MIN => {
-                if b.beats_min(a) {
-                    b
-                } else {
-                    a
-                }
-            }
-            _ => a + b,
-        }
-    }
-}
+abs!(f32, f64);
 
 /// Absolute values of complex numbers, whose norms are those of the absolute values.
 pub(crate) fn abs<T: Abs>(x: &[T]) -> Vec<T::Real> {
     x.iter().map(|v| T::Real::from_op(v.abs_())).collect()
 }
 
+struct Squares;
+impl<T: FloatOp> Step<T> for Squares {
+    type Acc = T;
+    #[inline(always)]
+    fn init(&self) -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn step(&self, a: T, x: T) -> T {
+        a + x * x
+    }
+    #[inline(always)]
+    fn join(&self, a: T, b: T) -> T {
+        a + b
+    }
+}
+
 /// The `p`-norm of each row, for any `p` (0 counts what is not zero, infinities give the largest or smallest absolute
-/// value). Over an empty row: 0, and infinity for negative `p`.
-pub fn norm<T: Abs>(x: &[T], g: Geo, p: f64, out: &mut [T::Real])
-where
-    OpOf<T>: FloatOp,
-{
-    let f = T::Real::from_op;
+/// value). Over an empty row: 0, and infinity for negative `p`. The 2-norm has a loop of its own, the others are sums and
+/// extremes of mapped elements.
+pub fn norm<T: FloatOp>(x: &[T], g: Geo, p: f64, out: &mut [T]) {
+    if g.n == 0 {
+        return out.fill(if p < 0.0 { T::HIGH } else { <T as Arith>::ZERO });
+    }
+    let map = |f: &dyn Fn(T) -> T| x.iter().map(|v| f(*v)).collect::<Vec<T>>();
     match p {
-        0.0 => fold_to(x, g, &Lanes(Power::<COUNT>(p)), out, f),
-        1.0 => fold_to(x, g, &Lanes(Power::<ONE>(p)), out, f),
-        2.0 => fold_to(x, g, &Lanes(Power::<TWO>(p)), out, |a| f(a.sqrt_())),
-        f64::INFINITY => fold_to(x, g, &Lanes(Power::<MAX>(p)), out, f),
-        f64::NEG_INFINITY => fold_to(x, g, &Lanes(Power::<MIN>(p)), out, f),
-        _ => fold_to(x, g, &Lanes(Power::<ANY>(p)), out, |a| T::Real::from_f64(a.f64().powf(1.0 / p))),
+        2.0 => fold_to(x, g, &Lanes(Squares), out, |a| a.sqrt_()),
+        f64::INFINITY => amax(&map(&|v| v.abs_()), g, out),
+        f64::NEG_INFINITY => amin(&map(&|v| v.abs_()), g, out),
+        0.0 => sum(&map(&|v| if v == T::ZERO { T::ZERO } else { T::ONE }), g, out),
+        1.0 => sum(&map(&|v| v.abs_()), g, out),
+        _ => {
+            sum(&map(&|v| T::of(v.abs_().f64().powf(p))), g, out);
+            out.iter_mut().for_each(|o| *o = T::of(o.f64().powf(1.0 / p)));
+        }
     }
 }
 
@@ -206,16 +158,4 @@ pub fn logsumexp<T: Float>(x: &[T], g: Geo, out: &mut [T]) {
         // SAFETY: `fold` emits each row once.
         unsafe { out.set(row, T::from_op(s.ln_() + shift(m))) }
     });
-}
-
-/// The largest absolute value over the whole slice, as `clip_grad_norm_` and scalers need it; 0 for an empty slice.
-pub fn max_abs<T: Abs + Element>(x: &[T]) -> T::Real
-where
-    OpOf<T>: FloatOp,
-{
-    let mut out = [T::Real::from_f64(0.0)];
-    norm(x, Geo::contiguous(1, x.len(), 1), f64::INFINITY, &mut out);
-    let mut one = out;
-    amax(&out, Geo::contiguous(1, 1, 1), &mut one);
-    one[0]
 }

@@ -283,6 +283,8 @@ pub trait FloatOp:
     fn ln_1p_(self) -> Self;
     /// Square root.
     fn sqrt_(self) -> Self;
+    /// Absolute value.
+    fn abs_(self) -> Self;
     /// From a count or parameter.
     fn of(v: f64) -> Self;
     /// To f64.
@@ -304,6 +306,10 @@ impl FloatOp for f32 {
     #[inline(always)]
     fn sqrt_(self) -> f32 {
         self.sqrt()
+    }
+    #[inline(always)]
+    fn abs_(self) -> f32 {
+        self.abs()
     }
     #[inline(always)]
     fn of(v: f64) -> f32 {
@@ -330,6 +336,10 @@ impl FloatOp for f64 {
     #[inline(always)]
     fn sqrt_(self) -> f64 {
         self.sqrt()
+    }
+    #[inline(always)]
+    fn abs_(self) -> f64 {
+        self.abs()
     }
     #[inline(always)]
     fn of(v: f64) -> f64 {

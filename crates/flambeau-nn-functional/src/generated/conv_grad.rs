@@ -2,7 +2,7 @@
 
 //! Derivatives of the family `conv`.
 
-#![allow(unused_imports, unused_variables, clippy::redundant_closure)]
+#![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::conv as o;
 use super::ops;

@@ -2,7 +2,7 @@
 
 //! Derivatives of the family `loss`.
 
-#![allow(unused_imports, unused_variables, clippy::redundant_closure)]
+#![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::loss as o;
 use super::ops;

@@ -2,7 +2,7 @@
 
 //! Derivatives of the family `norm`.
 
-#![allow(unused_imports, unused_variables, clippy::redundant_closure)]
+#![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::norm as o;
 use super::ops;

@@ -10,14 +10,14 @@ use super::{
 
 /// The input, scaled by the slope below 0.
 ///
-/// Documented defaults: `negative_slope` 0.01.
+/// Documented defaults: `negative_slope = 0.01`.
 pub fn leaky_relu_raw(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     (activation::LEAKY_RELU_RAW.get(self_.key_set())?)(self_, negative_slope)
 }
 
 /// The input, scaled by the slope below 0. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `negative_slope` 0.01.
+/// Documented defaults: `negative_slope = 0.01`.
 #[doc(alias = "torch.nn.functional.leaky_relu_")]
 pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
     (activation::LEAKY_RELU_RAW_.get(self_.key_set())?)(self_, negative_slope)
@@ -25,21 +25,21 @@ pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
 
 /// The input, scaled by the slope below 0. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `negative_slope` 0.01.
+/// Documented defaults: `negative_slope = 0.01`.
 pub fn leaky_relu_raw_out(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
     (activation::LEAKY_RELU_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, negative_slope, out)
 }
 
 /// Exponential linear unit with its scales.
 ///
-/// Documented defaults: `alpha` 1, `scale` 1, `input_scale` 1.
+/// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 pub fn elu_raw(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
     (activation::ELU_RAW.get(self_.key_set())?)(self_, alpha, scale, input_scale)
 }
 
 /// Exponential linear unit with its scales. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `alpha` 1, `scale` 1, `input_scale` 1.
+/// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 #[doc(alias = "torch.nn.functional.elu_")]
 pub fn elu_raw_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
     (activation::ELU_RAW_.get(self_.key_set())?)(self_, alpha, scale, input_scale)
@@ -47,7 +47,7 @@ pub fn elu_raw_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scala
 
 /// Exponential linear unit with its scales. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `alpha` 1, `scale` 1, `input_scale` 1.
+/// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 pub fn elu_raw_out(
     self_: &Tensor,
     alpha: Scalar,
@@ -110,14 +110,14 @@ pub fn mish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// The input within bounds.
 ///
-/// Documented defaults: `min_val` -1, `max_val` 1.
+/// Documented defaults: `min_val = -1`, `max_val = 1`.
 pub fn hardtanh_raw(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     (activation::HARDTANH_RAW.get(self_.key_set())?)(self_, min_val, max_val)
 }
 
 /// The input within bounds. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `min_val` -1, `max_val` 1.
+/// Documented defaults: `min_val = -1`, `max_val = 1`.
 #[doc(alias = "torch.nn.functional.hardtanh_")]
 pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     (activation::HARDTANH_RAW_.get(self_.key_set())?)(self_, min_val, max_val)
@@ -125,7 +125,7 @@ pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result
 
 /// The input within bounds. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `min_val` -1, `max_val` 1.
+/// Documented defaults: `min_val = -1`, `max_val = 1`.
 pub fn hardtanh_raw_out(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &mut Tensor) -> Result<()> {
     (activation::HARDTANH_RAW_OUT.get(self_.key_set() | out.key_set())?)(self_, min_val, max_val, out)
 }
@@ -162,7 +162,7 @@ pub fn hardswish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// The input, and 0 within `-lambd..lambd`.
 ///
-/// Documented defaults: `lambd` 0.5.
+/// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.hardshrink")]
 #[doc(alias = "torch.nn.functional.hardshrink")]
 #[doc(alias = "torch.Tensor.hardshrink")]
@@ -172,7 +172,7 @@ pub fn hardshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 
 /// The input, and 0 within `-lambd..lambd`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `lambd` 0.5.
+/// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.hardshrink")]
 #[doc(alias = "torch.nn.functional.hardshrink")]
 pub fn hardshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
@@ -181,7 +181,7 @@ pub fn hardshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
 
 /// The input moved towards 0 by `lambd`.
 ///
-/// Documented defaults: `lambd` 0.5.
+/// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.nn.functional.softshrink")]
 pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     (activation::SOFTSHRINK.get(self_.key_set())?)(self_, lambd)
@@ -189,7 +189,7 @@ pub fn softshrink(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
 
 /// The input moved towards 0 by `lambd`. Into `out`, which is resized where its shape differs.
 ///
-/// Documented defaults: `lambd` 0.5.
+/// Documented defaults: `lambd = 0.5`.
 #[doc(alias = "torch.nn.functional.softshrink")]
 pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
     (activation::SOFTSHRINK_OUT.get(self_.key_set() | out.key_set())?)(self_, lambd, out)
@@ -317,7 +317,7 @@ pub fn log_sigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tens
 
 /// The input, scaled by `negative_slope` below 0.
 ///
-/// Documented defaults: `negative_slope` 0.01, `inplace` false.
+/// Documented defaults: `negative_slope = 0.01`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.leaky_relu")]
 pub fn leaky_relu(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<Tensor> {
     (activation::LEAKY_RELU.get(input.key_set())?)(input, negative_slope, inplace)
@@ -325,7 +325,7 @@ pub fn leaky_relu(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<
 
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
 ///
-/// Documented defaults: `alpha` 1.0, `inplace` false.
+/// Documented defaults: `alpha = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.elu")]
 pub fn elu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
     (activation::ELU.get(input.key_set())?)(input, alpha, inplace)
@@ -333,7 +333,7 @@ pub fn elu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 ///
-/// Documented defaults: `alpha` 1.0, `inplace` false.
+/// Documented defaults: `alpha = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.celu")]
 pub fn celu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
     (activation::CELU.get(input.key_set())?)(input, alpha, inplace)
@@ -341,7 +341,7 @@ pub fn celu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 
 /// Self-normalising exponential linear unit.
 ///
-/// Documented defaults: `inplace` false.
+/// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.selu")]
 pub fn selu(input: &Tensor, inplace: bool) -> Result<Tensor> {
     (activation::SELU.get(input.key_set())?)(input, inplace)
@@ -349,7 +349,7 @@ pub fn selu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.
 ///
-/// Documented defaults: `approximate` "none".
+/// Documented defaults: `approximate = "none"`.
 #[doc(alias = "torch.nn.functional.gelu")]
 pub fn gelu(input: &Tensor, approximate: &str) -> Result<Tensor> {
     (activation::GELU.get(input.key_set())?)(input, approximate)
@@ -357,7 +357,7 @@ pub fn gelu(input: &Tensor, approximate: &str) -> Result<Tensor> {
 
 /// The input times its sigmoid (swish).
 ///
-/// Documented defaults: `inplace` false.
+/// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.silu")]
 pub fn silu(input: &Tensor, inplace: bool) -> Result<Tensor> {
     (activation::SILU.get(input.key_set())?)(input, inplace)
@@ -365,7 +365,7 @@ pub fn silu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// The input times the tanh of its softplus.
 ///
-/// Documented defaults: `inplace` false.
+/// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.mish")]
 pub fn mish(input: &Tensor, inplace: bool) -> Result<Tensor> {
     (activation::MISH.get(input.key_set())?)(input, inplace)
@@ -373,7 +373,7 @@ pub fn mish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// The input within `min_val..max_val`.
 ///
-/// Documented defaults: `min_val` -1.0, `max_val` 1.0, `inplace` false.
+/// Documented defaults: `min_val = -1.0`, `max_val = 1.0`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardtanh")]
 pub fn hardtanh(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool) -> Result<Tensor> {
     (activation::HARDTANH.get(input.key_set())?)(input, min_val, max_val, inplace)
@@ -381,7 +381,7 @@ pub fn hardtanh(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool)
 
 /// `min(max(0, x), 6)`.
 ///
-/// Documented defaults: `inplace` false.
+/// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.relu6")]
 pub fn relu6(input: &Tensor, inplace: bool) -> Result<Tensor> {
     (activation::RELU6.get(input.key_set())?)(input, inplace)
@@ -389,7 +389,7 @@ pub fn relu6(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// `(x + 3) / 6` within 0 and 1.
 ///
-/// Documented defaults: `inplace` false.
+/// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardsigmoid")]
 pub fn hardsigmoid(input: &Tensor, inplace: bool) -> Result<Tensor> {
     (activation::HARDSIGMOID.get(input.key_set())?)(input, inplace)
@@ -397,7 +397,7 @@ pub fn hardsigmoid(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// The input times its hardsigmoid.
 ///
-/// Documented defaults: `inplace` false.
+/// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.hardswish")]
 pub fn hardswish(input: &Tensor, inplace: bool) -> Result<Tensor> {
     (activation::HARDSWISH.get(input.key_set())?)(input, inplace)
@@ -405,7 +405,7 @@ pub fn hardswish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// The input where it is above `threshold`, `value` elsewhere.
 ///
-/// Documented defaults: `inplace` false.
+/// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.threshold")]
 pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
     (activation::THRESHOLD.get(input.key_set())?)(input, threshold, value, inplace)
@@ -413,7 +413,7 @@ pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 ///
-/// Documented defaults: `alpha` 1.0.
+/// Documented defaults: `alpha = 1.0`.
 #[doc(alias = "torch.celu")]
 pub fn celu_raw(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     (activation::CELU_RAW.get(self_.key_set())?)(self_, alpha)
@@ -421,7 +421,7 @@ pub fn celu_raw(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
 ///
-/// Documented defaults: `alpha` 1.0.
+/// Documented defaults: `alpha = 1.0`.
 #[doc(alias = "torch.nn.functional.celu_")]
 pub fn celu_raw_(self_: &Tensor, alpha: Scalar) -> Result<()> {
     (activation::CELU_RAW_.get(self_.key_set())?)(self_, alpha)
@@ -441,7 +441,7 @@ pub fn selu_raw_(self_: &Tensor) -> Result<()> {
 
 /// `max(0, x)`.
 ///
-/// Documented defaults: `inplace` false.
+/// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.relu")]
 pub fn relu(input: &Tensor, inplace: bool) -> Result<Tensor> {
     (activation::RELU.get(input.key_set())?)(input, inplace)
@@ -463,7 +463,7 @@ pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
 
 /// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
 ///
-/// Documented defaults: `lower` 0.125, `upper` 0.3333333333333333, `training` false, `inplace` false.
+/// Documented defaults: `lower = 0.125`, `upper = 0.3333333333333333`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.rrelu")]
 pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
     (activation::RRELU.get(input.key_set())?)(input, lower, upper, training, inplace)
@@ -471,7 +471,7 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
 
 /// The first half of a dimension times the sigmoid of the second.
 ///
-/// Documented defaults: `dim` -1.
+/// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.nn.functional.glu")]
 pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
     (activation::GLU.get(input.key_set())?)(input, dim)
@@ -491,7 +491,7 @@ pub fn tanhshrink(input: &Tensor) -> Result<Tensor> {
 
 /// `softmax(-x)`.
 ///
-/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+/// Documented defaults: `dim = None`, `_stacklevel = 3`, `dtype = None`.
 #[doc(alias = "torch.nn.functional.softmin")]
 pub fn softmin(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
     (activation::SOFTMIN.get(input.key_set())?)(input, dim, _stacklevel, dtype)
@@ -499,7 +499,7 @@ pub fn softmin(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option
 
 /// `exp(x) / sum(exp(x))` along `dim`.
 ///
-/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+/// Documented defaults: `dim = None`, `_stacklevel = 3`, `dtype = None`.
 #[doc(alias = "torch.nn.functional.softmax")]
 pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
     (activation::SOFTMAX.get(input.key_set())?)(input, dim, _stacklevel, dtype)
@@ -507,7 +507,7 @@ pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option
 
 /// The logarithm of `softmax`.
 ///
-/// Documented defaults: `dim` None, `_stacklevel` 3, `dtype` None.
+/// Documented defaults: `dim = None`, `_stacklevel = 3`, `dtype = None`.
 #[doc(alias = "torch.nn.functional.log_softmax")]
 pub fn log_softmax(
     input: &Tensor,
@@ -532,7 +532,7 @@ pub fn tanh(input: &Tensor) -> Result<Tensor> {
 
 /// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
 ///
-/// Documented defaults: `tau` 1.0, `hard` false, `eps` 1e-10, `dim` -1.
+/// Documented defaults: `tau = 1.0`, `hard = false`, `eps = 1e-10`, `dim = -1`.
 #[doc(alias = "torch.nn.functional.gumbel_softmax")]
 pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
     (activation::GUMBEL_SOFTMAX.get(logits.key_set())?)(logits, tau, hard, eps, dim)
@@ -542,7 +542,7 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64)
 ///
 /// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
 ///
-/// Documented defaults: `attn_mask` None, `dropout_p` 0.0, `is_causal` false, `scale` None, `enable_gqa` false.
+/// Documented defaults: `attn_mask = None`, `dropout_p = 0.0`, `is_causal = false`, `scale = None`, `enable_gqa = false`.
 #[doc(alias = "torch.nn.functional.scaled_dot_product_attention")]
 pub fn scaled_dot_product_attention(
     query: &Tensor,
@@ -634,7 +634,7 @@ pub fn convolution_weight_grad(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
-/// Documented defaults: `bias` None, `stride` [1], `padding` [0], `dilation` [1], `groups` 1, `padding_mode` "zeros".
+/// Documented defaults: `bias = None`, `stride = [1]`, `padding = [0]`, `dilation = [1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv1d")]
 #[doc(alias = "torch.nn.functional.conv1d")]
 pub fn conv1d(
@@ -661,7 +661,7 @@ pub fn conv1d(
 
 /// `conv1d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
 ///
-/// Documented defaults: `bias` None, `stride` [1], `padding` "valid", `dilation` [1], `groups` 1, `padding_mode` "zeros".
+/// Documented defaults: `bias = None`, `stride = [1]`, `padding = "valid"`, `dilation = [1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv1d")]
 #[doc(alias = "torch.nn.functional.conv1d")]
 pub fn conv1d_padding(
@@ -690,7 +690,7 @@ pub fn conv1d_padding(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
-/// Documented defaults: `bias` None, `stride` [1, 1], `padding` [0, 0], `dilation` [1, 1], `groups` 1, `padding_mode` "zeros".
+/// Documented defaults: `bias = None`, `stride = [1, 1]`, `padding = [0, 0]`, `dilation = [1, 1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv2d")]
 #[doc(alias = "torch.nn.functional.conv2d")]
 pub fn conv2d(
@@ -717,7 +717,7 @@ pub fn conv2d(
 
 /// `conv2d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
 ///
-/// Documented defaults: `bias` None, `stride` [1, 1], `padding` "valid", `dilation` [1, 1], `groups` 1, `padding_mode` "zeros".
+/// Documented defaults: `bias = None`, `stride = [1, 1]`, `padding = "valid"`, `dilation = [1, 1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv2d")]
 #[doc(alias = "torch.nn.functional.conv2d")]
 pub fn conv2d_padding(
@@ -746,7 +746,7 @@ pub fn conv2d_padding(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
-/// Documented defaults: `bias` None, `stride` [1, 1, 1], `padding` [0, 0, 0], `dilation` [1, 1, 1], `groups` 1, `padding_mode` "zeros".
+/// Documented defaults: `bias = None`, `stride = [1, 1, 1]`, `padding = [0, 0, 0]`, `dilation = [1, 1, 1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv3d")]
 #[doc(alias = "torch.nn.functional.conv3d")]
 pub fn conv3d(
@@ -773,7 +773,7 @@ pub fn conv3d(
 
 /// `conv3d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
 ///
-/// Documented defaults: `bias` None, `stride` [1, 1, 1], `padding` "valid", `dilation` [1, 1, 1], `groups` 1, `padding_mode` "zeros".
+/// Documented defaults: `bias = None`, `stride = [1, 1, 1]`, `padding = "valid"`, `dilation = [1, 1, 1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv3d")]
 #[doc(alias = "torch.nn.functional.conv3d")]
 pub fn conv3d_padding(
@@ -802,7 +802,7 @@ pub fn conv3d_padding(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
 ///
-/// Documented defaults: `bias` None, `stride` [1], `padding` [0], `output_padding` [0], `groups` 1, `dilation` [1].
+/// Documented defaults: `bias = None`, `stride = [1]`, `padding = [0]`, `output_padding = [0]`, `groups = 1`, `dilation = [1]`.
 #[doc(alias = "torch.conv_transpose1d")]
 #[doc(alias = "torch.nn.functional.conv_transpose1d")]
 pub fn conv_transpose1d(
@@ -831,7 +831,7 @@ pub fn conv_transpose1d(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
 ///
-/// Documented defaults: `bias` None, `stride` [1, 1], `padding` [0, 0], `output_padding` [0, 0], `groups` 1, `dilation` [1, 1].
+/// Documented defaults: `bias = None`, `stride = [1, 1]`, `padding = [0, 0]`, `output_padding = [0, 0]`, `groups = 1`, `dilation = [1, 1]`.
 #[doc(alias = "torch.conv_transpose2d")]
 #[doc(alias = "torch.nn.functional.conv_transpose2d")]
 pub fn conv_transpose2d(
@@ -860,7 +860,7 @@ pub fn conv_transpose2d(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
 ///
-/// Documented defaults: `bias` None, `stride` [1, 1, 1], `padding` [0, 0, 0], `output_padding` [0, 0, 0], `groups` 1, `dilation` [1, 1, 1].
+/// Documented defaults: `bias = None`, `stride = [1, 1, 1]`, `padding = [0, 0, 0]`, `output_padding = [0, 0, 0]`, `groups = 1`, `dilation = [1, 1, 1]`.
 #[doc(alias = "torch.conv_transpose3d")]
 #[doc(alias = "torch.nn.functional.conv_transpose3d")]
 pub fn conv_transpose3d(
@@ -887,7 +887,7 @@ pub fn conv_transpose3d(
 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
 ///
-/// Documented defaults: `pad` 0.
+/// Documented defaults: `pad = 0`.
 #[doc(alias = "torch.conv_tbc")]
 #[doc(alias = "torch.nn.functional.conv_tbc")]
 pub fn conv_tbc(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
@@ -901,7 +901,7 @@ pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
 
 /// Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.
 ///
-/// Documented defaults: `p` 0.5, `training` true, `inplace` false.
+/// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout")]
 pub fn dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     (dropout::DROPOUT.get(input.key_set())?)(input, p, training, inplace)
@@ -920,7 +920,7 @@ pub fn dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 
 /// Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
 ///
-/// Documented defaults: `p` 0.5, `training` true, `inplace` false.
+/// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout1d")]
 pub fn dropout1d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     (dropout::DROPOUT1D.get(input.key_set())?)(input, p, training, inplace)
@@ -928,7 +928,7 @@ pub fn dropout1d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 
 /// Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.
 ///
-/// Documented defaults: `p` 0.5, `training` true, `inplace` false.
+/// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout2d")]
 pub fn dropout2d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     (dropout::DROPOUT2D.get(input.key_set())?)(input, p, training, inplace)
@@ -936,7 +936,7 @@ pub fn dropout2d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 
 /// Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.
 ///
-/// Documented defaults: `p` 0.5, `training` true, `inplace` false.
+/// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout3d")]
 pub fn dropout3d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     (dropout::DROPOUT3D.get(input.key_set())?)(input, p, training, inplace)
@@ -944,7 +944,7 @@ pub fn dropout3d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 
 /// Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
 ///
-/// Documented defaults: `p` 0.5, `training` false, `inplace` false.
+/// Documented defaults: `p = 0.5`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.alpha_dropout")]
 pub fn alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     (dropout::ALPHA_DROPOUT.get(input.key_set())?)(input, p, training, inplace)
@@ -963,7 +963,7 @@ pub fn alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 
 /// Alpha dropout of whole channels.
 ///
-/// Documented defaults: `p` 0.5, `training` false, `inplace` false.
+/// Documented defaults: `p = 0.5`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.feature_alpha_dropout")]
 pub fn feature_alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     (dropout::FEATURE_ALPHA_DROPOUT.get(input.key_set())?)(input, p, training, inplace)
@@ -993,7 +993,7 @@ pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 
 /// Mean of squared differences.
 ///
-/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean", `weight` None.
+/// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`, `weight = None`.
 #[doc(alias = "torch.nn.functional.mse_loss")]
 pub fn mse_loss(
     input: &Tensor,
@@ -1015,7 +1015,7 @@ pub fn mse_loss(
 
 /// Mean of absolute differences.
 ///
-/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean", `weight` None.
+/// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`, `weight = None`.
 #[doc(alias = "torch.nn.functional.l1_loss")]
 pub fn l1_loss(
     input: &Tensor,
@@ -1037,7 +1037,7 @@ pub fn l1_loss(
 
 /// Squared differences below `beta`, absolute ones above, joined smoothly.
 ///
-/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean", `beta` 1.0.
+/// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`, `beta = 1.0`.
 #[doc(alias = "torch.nn.functional.smooth_l1_loss")]
 pub fn smooth_l1_loss(
     input: &Tensor,
@@ -1059,7 +1059,7 @@ pub fn smooth_l1_loss(
 
 /// Squared differences below `delta`, absolute ones scaled by `delta` above.
 ///
-/// Documented defaults: `reduction` "mean", `delta` 1.0, `weight` None.
+/// Documented defaults: `reduction = "mean"`, `delta = 1.0`, `weight = None`.
 #[doc(alias = "torch.nn.functional.huber_loss")]
 pub fn huber_loss(
     input: &Tensor,
@@ -1075,7 +1075,7 @@ pub fn huber_loss(
 
 /// Binary cross-entropy of probabilities.
 ///
-/// Documented defaults: `weight` None, `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `weight = None`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.binary_cross_entropy")]
 pub fn binary_cross_entropy(
     input: &Tensor,
@@ -1097,7 +1097,7 @@ pub fn binary_cross_entropy(
 
 /// Binary cross-entropy of logits.
 ///
-/// Documented defaults: `weight` None, `size_average` None, `reduce` None, `reduction` "mean", `pos_weight` None.
+/// Documented defaults: `weight = None`, `size_average = None`, `reduce = None`, `reduction = "mean"`, `pos_weight = None`.
 #[doc(alias = "torch.nn.functional.binary_cross_entropy_with_logits")]
 pub fn binary_cross_entropy_with_logits(
     input: &Tensor,
@@ -1122,7 +1122,7 @@ pub fn binary_cross_entropy_with_logits(
 
 /// Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
 ///
-/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean", `log_target` false.
+/// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`, `log_target = false`.
 #[doc(alias = "torch.nn.functional.kl_div")]
 pub fn kl_div(
     input: &Tensor,
@@ -1144,7 +1144,7 @@ pub fn kl_div(
 
 /// Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
 ///
-/// Documented defaults: `margin` 1.0, `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `margin = 1.0`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.hinge_embedding_loss")]
 pub fn hinge_embedding_loss(
     input: &Tensor,
@@ -1166,7 +1166,7 @@ pub fn hinge_embedding_loss(
 
 /// `max(0, -target * (input1 - input2) + margin)`.
 ///
-/// Documented defaults: `margin` 0.0, `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `margin = 0.0`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.margin_ranking_loss")]
 pub fn margin_ranking_loss(
     input1: &Tensor,
@@ -1190,7 +1190,7 @@ pub fn margin_ranking_loss(
 
 /// `log(1 + exp(-target * input))`.
 ///
-/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.soft_margin_loss")]
 pub fn soft_margin_loss(
     input: &Tensor,
@@ -1210,7 +1210,7 @@ pub fn soft_margin_loss(
 
 /// Binary cross-entropy of logits, averaged over classes.
 ///
-/// Documented defaults: `weight` None, `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `weight = None`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.multilabel_soft_margin_loss")]
 pub fn multilabel_soft_margin_loss(
     input: &Tensor,
@@ -1233,7 +1233,7 @@ pub fn multilabel_soft_margin_loss(
 
 /// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
 ///
-/// Documented defaults: `p` 1, `margin` 1.0, `weight` None, `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `p = 1`, `margin = 1.0`, `weight = None`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.multi_margin_loss")]
 pub fn multi_margin_loss(
     input: &Tensor,
@@ -1259,7 +1259,7 @@ pub fn multi_margin_loss(
 
 /// Hinge loss over several target classes, up to the first -1.
 ///
-/// Documented defaults: `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.multilabel_margin_loss")]
 pub fn multilabel_margin_loss(
     input: &Tensor,
@@ -1279,7 +1279,7 @@ pub fn multilabel_margin_loss(
 
 /// `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
 ///
-/// Documented defaults: `margin` 1.0, `p` 2.0, `eps` 1e-6, `swap` false, `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `margin = 1.0`, `p = 2.0`, `eps = 1e-6`, `swap = false`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.triplet_margin_loss")]
 pub fn triplet_margin_loss(
     anchor: &Tensor,
@@ -1309,7 +1309,7 @@ pub fn triplet_margin_loss(
 
 /// `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
 ///
-/// Documented defaults: `margin` 0.0, `size_average` None, `reduce` None, `reduction` "mean".
+/// Documented defaults: `margin = 0.0`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.cosine_embedding_loss")]
 pub fn cosine_embedding_loss(
     input1: &Tensor,
@@ -1333,7 +1333,7 @@ pub fn cosine_embedding_loss(
 
 /// Negative log likelihood of a normal distribution.
 ///
-/// Documented defaults: `full` false, `eps` 1e-6, `reduction` "mean".
+/// Documented defaults: `full = false`, `eps = 1e-6`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
 pub fn gaussian_nll_loss(
     input: &Tensor,
@@ -1350,7 +1350,7 @@ pub fn gaussian_nll_loss(
 
 /// Negative log likelihood of a Poisson distribution.
 ///
-/// Documented defaults: `log_input` true, `full` false, `size_average` None, `eps` 1e-8, `reduce` None, `reduction` "mean".
+/// Documented defaults: `log_input = true`, `full = false`, `size_average = None`, `eps = 1e-8`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.poisson_nll_loss")]
 pub fn poisson_nll_loss(
     input: &Tensor,
@@ -1376,7 +1376,7 @@ pub fn poisson_nll_loss(
 
 /// Cosine of the angle between vectors along `dim`.
 ///
-/// Documented defaults: `dim` 1, `eps` 1e-8.
+/// Documented defaults: `dim = 1`, `eps = 1e-8`.
 #[doc(alias = "torch.cosine_similarity")]
 #[doc(alias = "torch.nn.functional.cosine_similarity")]
 pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
@@ -1385,7 +1385,7 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result
 
 /// Distances between the vectors of the last dimension.
 ///
-/// Documented defaults: `p` 2.0, `eps` 1e-6, `keepdim` false.
+/// Documented defaults: `p = 2.0`, `eps = 1e-6`, `keepdim = false`.
 #[doc(alias = "torch.pairwise_distance")]
 #[doc(alias = "torch.nn.functional.pairwise_distance")]
 pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
@@ -1394,7 +1394,7 @@ pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bo
 
 /// Divides by the norm along `dim`.
 ///
-/// Documented defaults: `p` 2.0, `dim` 1, `eps` 1e-12.
+/// Documented defaults: `p = 2.0`, `dim = 1`, `eps = 1e-12`.
 #[doc(alias = "torch.nn.functional.normalize")]
 pub fn normalize(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
     (elementwise_loss::NORMALIZE.get(input.key_set())?)(input, p, dim, eps)
@@ -1402,7 +1402,7 @@ pub fn normalize(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
 
 /// One-hot vectors of class indices.
 ///
-/// Documented defaults: `num_classes` -1.
+/// Documented defaults: `num_classes = -1`.
 #[doc(alias = "torch.nn.functional.one_hot")]
 pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     (elementwise_loss::ONE_HOT.get(tensor.key_set())?)(tensor, num_classes)
@@ -1410,7 +1410,7 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
 
 /// Rows of `weight` by their indices.
 ///
-/// Documented defaults: `padding_idx` -1, `scale_grad_by_freq` false, `sparse` false.
+/// Documented defaults: `padding_idx = -1`, `scale_grad_by_freq = false`, `sparse = false`.
 #[doc(alias = "torch.embedding")]
 pub fn embedding_lookup(
     weight: &Tensor,
@@ -1449,7 +1449,7 @@ pub fn embedding_dense_backward(
 ///
 /// Input `[*]` of int64 or int32, weight `[V, D]`; the result is `[*, D]`. Rows at `padding_idx` get no gradient; with `max_norm`, rows that are looked up are first scaled down in place to that norm.
 ///
-/// Documented defaults: `padding_idx` None, `max_norm` None, `norm_type` 2.0, `scale_grad_by_freq` false, `sparse` false.
+/// Documented defaults: `padding_idx = None`, `max_norm = None`, `norm_type = 2.0`, `scale_grad_by_freq = false`, `sparse = false`.
 #[doc(alias = "torch.nn.functional.embedding")]
 pub fn embedding(
     input: &Tensor,
@@ -1483,7 +1483,7 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
 ///
 /// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
 ///
-/// Documented defaults: `offsets` None, `max_norm` None, `norm_type` 2.0, `scale_grad_by_freq` false, `mode` "mean", `sparse` false, `per_sample_weights` None, `include_last_offset` false, `padding_idx` None.
+/// Documented defaults: `offsets = None`, `max_norm = None`, `norm_type = 2.0`, `scale_grad_by_freq = false`, `mode = "mean"`, `sparse = false`, `per_sample_weights = None`, `include_last_offset = false`, `padding_idx = None`.
 #[doc(alias = "torch.nn.functional.embedding_bag")]
 pub fn embedding_bag(
     input: &Tensor,
@@ -1518,7 +1518,7 @@ pub fn embedding_bag(
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]` or none; the result is `[*, out]` or `[*]`.
 ///
-/// Documented defaults: `bias` None.
+/// Documented defaults: `bias = None`.
 #[doc(alias = "torch.nn.functional.linear")]
 pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     (linear::LINEAR.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(input, weight, bias)
@@ -1528,7 +1528,7 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
 ///
 /// Inputs `[*, in1]` and `[*, in2]`, weight `[out, in1, in2]`, bias `[out]`; the result is `[*, out]`.
 ///
-/// Documented defaults: `bias` None.
+/// Documented defaults: `bias = None`.
 #[doc(alias = "torch.bilinear")]
 #[doc(alias = "torch.nn.functional.bilinear")]
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -1621,7 +1621,7 @@ pub fn fused_cross_entropy_backward(
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`, target `[N]`, `[]` or `[N, *]` of class indices, weight `[C]`.
 ///
-/// Documented defaults: `weight` None, `size_average` None, `ignore_index` -100, `reduce` None, `reduction` "mean".
+/// Documented defaults: `weight = None`, `size_average = None`, `ignore_index = -100`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.nll_loss")]
 pub fn nll_loss(
     input: &Tensor,
@@ -1647,7 +1647,7 @@ pub fn nll_loss(
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`; target class indices `[N]`, `[]` or `[N, *]`, or probabilities of the input's shape; weight `[C]`.
 ///
-/// Documented defaults: `weight` None, `size_average` None, `ignore_index` -100, `reduce` None, `reduction` "mean", `label_smoothing` 0.0.
+/// Documented defaults: `weight = None`, `size_average = None`, `ignore_index = -100`, `reduce = None`, `reduction = "mean"`, `label_smoothing = 0.0`.
 #[doc(alias = "torch.nn.functional.cross_entropy")]
 pub fn cross_entropy(
     input: &Tensor,
@@ -1718,7 +1718,7 @@ pub fn native_batch_norm_backward(
 ///
 /// Input `[N, C, *]`, the others `[C]`. In training the batch's mean and variance are taken and the running ones, if given, move towards them by `momentum`; else the running ones are taken.
 ///
-/// Documented defaults: `weight` None, `bias` None, `training` false, `momentum` 0.1, `eps` 1e-5.
+/// Documented defaults: `weight = None`, `bias = None`, `training = false`, `momentum = 0.1`, `eps = 1e-5`.
 #[doc(alias = "torch.nn.functional.batch_norm")]
 pub fn batch_norm(
     input: &Tensor,
@@ -1757,7 +1757,7 @@ pub fn batch_norm_torch(
 ///
 /// Input `[N, C, *]`, the others `[C]`.
 ///
-/// Documented defaults: `running_mean` None, `running_var` None, `weight` None, `bias` None, `use_input_stats` true, `momentum` 0.1, `eps` 1e-5.
+/// Documented defaults: `running_mean = None`, `running_var = None`, `weight = None`, `bias = None`, `use_input_stats = true`, `momentum = 0.1`, `eps = 1e-5`.
 #[doc(alias = "torch.nn.functional.instance_norm")]
 pub fn instance_norm(
     input: &Tensor,
@@ -1835,7 +1835,7 @@ pub fn native_layer_norm_backward(
 ///
 /// Input `[*, normalized_shape]`, weight and bias `normalized_shape`.
 ///
-/// Documented defaults: `weight` None, `bias` None, `eps` 1e-5, `cudnn_enable` true.
+/// Documented defaults: `weight = None`, `bias = None`, `eps = 1e-5`, `cudnn_enable = true`.
 #[doc(alias = "torch.layer_norm")]
 #[doc(alias = "torch.nn.functional.layer_norm")]
 pub fn layer_norm(
@@ -1890,7 +1890,7 @@ pub fn fused_rms_norm_backward(
 ///
 /// `eps` is the dtype's machine epsilon if it is not given.
 ///
-/// Documented defaults: `weight` None, `eps` None.
+/// Documented defaults: `weight = None`, `eps = None`.
 #[doc(alias = "torch.rms_norm")]
 #[doc(alias = "torch.nn.functional.rms_norm")]
 pub fn rms_norm(
@@ -1951,7 +1951,7 @@ pub fn native_group_norm_backward(
 ///
 /// Input `[N, C, *]`, weight and bias `[C]`.
 ///
-/// Documented defaults: `weight` None, `bias` None, `eps` 1e-5, `cudnn_enabled` true.
+/// Documented defaults: `weight = None`, `bias = None`, `eps = 1e-5`, `cudnn_enabled = true`.
 #[doc(alias = "torch.group_norm")]
 #[doc(alias = "torch.nn.functional.group_norm")]
 pub fn group_norm(
@@ -1974,7 +1974,7 @@ pub fn group_norm(
 
 /// Divides by a power of the mean square over neighbouring channels.
 ///
-/// Documented defaults: `alpha` 0.0001, `beta` 0.75, `k` 1.0.
+/// Documented defaults: `alpha = 0.0001`, `beta = 0.75`, `k = 1.0`.
 #[doc(alias = "torch.nn.functional.local_response_norm")]
 pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
     (norm::LOCAL_RESPONSE_NORM.get(input.key_set())?)(input, size, alpha, beta, k)
@@ -1984,7 +1984,7 @@ pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: 
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards.
 ///
-/// Documented defaults: `value` 0.
+/// Documented defaults: `value = 0`.
 #[doc(alias = "torch.constant_pad_nd")]
 pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     (padding::CONSTANT_PAD_ND.get(self_.key_set())?)(self_, pad, value)
@@ -2004,7 +2004,7 @@ pub fn pad_scatter(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) 
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards; negative padding crops.
 ///
-/// Documented defaults: `mode` "constant", `value` None.
+/// Documented defaults: `mode = "constant"`, `value = None`.
 #[doc(alias = "torch.nn.functional.pad")]
 pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
     (padding::PAD.get(input.key_set())?)(input, pad, mode, value)
@@ -2106,7 +2106,7 @@ pub fn adaptive_avg_pool_backward(grad_output: &Tensor, input_sizes: &[i64], spa
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool1d_with_indices`.
 ///
-/// Documented defaults: `stride` None, `padding` [0], `dilation` [1], `ceil_mode` false, `return_indices` false.
+/// Documented defaults: `stride = None`, `padding = [0]`, `dilation = [1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool1d")]
 #[doc(alias = "torch.nn.functional.max_pool1d")]
 pub fn max_pool1d(
@@ -2131,7 +2131,7 @@ pub fn max_pool1d(
 
 /// `max_pool1d`, with the position of each value in its plane.
 ///
-/// Documented defaults: `stride` None, `padding` [0], `dilation` [1], `ceil_mode` false, `return_indices` false.
+/// Documented defaults: `stride = None`, `padding = [0]`, `dilation = [1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool1d_with_indices")]
 #[doc(alias = "torch.nn.functional.max_pool1d_with_indices")]
 pub fn max_pool1d_with_indices(
@@ -2158,7 +2158,7 @@ pub fn max_pool1d_with_indices(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
-/// Documented defaults: `stride` None, `padding` [0], `ceil_mode` false, `count_include_pad` true.
+/// Documented defaults: `stride = None`, `padding = [0]`, `ceil_mode = false`, `count_include_pad = true`.
 #[doc(alias = "torch.avg_pool1d")]
 #[doc(alias = "torch.nn.functional.avg_pool1d")]
 pub fn avg_pool1d(
@@ -2188,7 +2188,7 @@ pub fn adaptive_avg_pool1d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 
 /// Largest values of windows that split one dimension evenly into `output_size`.
 ///
-/// Documented defaults: `return_indices` false.
+/// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool1d")]
 pub fn adaptive_max_pool1d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
     (pool::ADAPTIVE_MAX_POOL1D.get(input.key_set())?)(input, output_size, return_indices)
@@ -2196,7 +2196,7 @@ pub fn adaptive_max_pool1d(input: &Tensor, output_size: &[i64], return_indices: 
 
 /// `adaptive_max_pool1d`, with the position of each value in its plane.
 ///
-/// Documented defaults: `return_indices` false.
+/// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool1d_with_indices")]
 #[doc(alias = "torch.adaptive_max_pool1d")]
 pub fn adaptive_max_pool1d_with_indices(
@@ -2209,7 +2209,7 @@ pub fn adaptive_max_pool1d_with_indices(
 
 /// Partial inverse of `max_pool1d`: values go back to their positions, the rest is 0.
 ///
-/// Documented defaults: `stride` None, `padding` [0], `output_size` None.
+/// Documented defaults: `stride = None`, `padding = [0]`, `output_size = None`.
 #[doc(alias = "torch.nn.functional.max_unpool1d")]
 pub fn max_unpool1d(
     input: &Tensor,
@@ -2233,7 +2233,7 @@ pub fn max_unpool1d(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool2d_with_indices`.
 ///
-/// Documented defaults: `stride` None, `padding` [0, 0], `dilation` [1, 1], `ceil_mode` false, `return_indices` false.
+/// Documented defaults: `stride = None`, `padding = [0, 0]`, `dilation = [1, 1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool2d")]
 #[doc(alias = "torch.nn.functional.max_pool2d")]
 pub fn max_pool2d(
@@ -2258,7 +2258,7 @@ pub fn max_pool2d(
 
 /// `max_pool2d`, with the position of each value in its plane.
 ///
-/// Documented defaults: `stride` None, `padding` [0, 0], `dilation` [1, 1], `ceil_mode` false, `return_indices` false.
+/// Documented defaults: `stride = None`, `padding = [0, 0]`, `dilation = [1, 1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool2d_with_indices")]
 #[doc(alias = "torch.nn.functional.max_pool2d_with_indices")]
 pub fn max_pool2d_with_indices(
@@ -2285,7 +2285,7 @@ pub fn max_pool2d_with_indices(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
-/// Documented defaults: `stride` None, `padding` [0, 0], `ceil_mode` false, `count_include_pad` true, `divisor_override` None.
+/// Documented defaults: `stride = None`, `padding = [0, 0]`, `ceil_mode = false`, `count_include_pad = true`, `divisor_override = None`.
 #[doc(alias = "torch.avg_pool2d")]
 #[doc(alias = "torch.nn.functional.avg_pool2d")]
 pub fn avg_pool2d(
@@ -2317,7 +2317,7 @@ pub fn adaptive_avg_pool2d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 
 /// Largest values of windows that split two dimensions evenly into `output_size`.
 ///
-/// Documented defaults: `return_indices` false.
+/// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool2d")]
 pub fn adaptive_max_pool2d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
     (pool::ADAPTIVE_MAX_POOL2D.get(input.key_set())?)(input, output_size, return_indices)
@@ -2325,7 +2325,7 @@ pub fn adaptive_max_pool2d(input: &Tensor, output_size: &[i64], return_indices: 
 
 /// `adaptive_max_pool2d`, with the position of each value in its plane.
 ///
-/// Documented defaults: `return_indices` false.
+/// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool2d_with_indices")]
 pub fn adaptive_max_pool2d_with_indices(
     input: &Tensor,
@@ -2337,7 +2337,7 @@ pub fn adaptive_max_pool2d_with_indices(
 
 /// Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.
 ///
-/// Documented defaults: `stride` None, `padding` [0, 0], `output_size` None.
+/// Documented defaults: `stride = None`, `padding = [0, 0]`, `output_size = None`.
 #[doc(alias = "torch.nn.functional.max_unpool2d")]
 pub fn max_unpool2d(
     input: &Tensor,
@@ -2361,7 +2361,7 @@ pub fn max_unpool2d(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool3d_with_indices`.
 ///
-/// Documented defaults: `stride` None, `padding` [0, 0, 0], `dilation` [1, 1, 1], `ceil_mode` false, `return_indices` false.
+/// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `dilation = [1, 1, 1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool3d")]
 #[doc(alias = "torch.nn.functional.max_pool3d")]
 pub fn max_pool3d(
@@ -2386,7 +2386,7 @@ pub fn max_pool3d(
 
 /// `max_pool3d`, with the position of each value in its plane.
 ///
-/// Documented defaults: `stride` None, `padding` [0, 0, 0], `dilation` [1, 1, 1], `ceil_mode` false, `return_indices` false.
+/// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `dilation = [1, 1, 1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool3d_with_indices")]
 #[doc(alias = "torch.nn.functional.max_pool3d_with_indices")]
 pub fn max_pool3d_with_indices(
@@ -2413,7 +2413,7 @@ pub fn max_pool3d_with_indices(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
-/// Documented defaults: `stride` None, `padding` [0, 0, 0], `ceil_mode` false, `count_include_pad` true, `divisor_override` None.
+/// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `ceil_mode = false`, `count_include_pad = true`, `divisor_override = None`.
 #[doc(alias = "torch.avg_pool3d")]
 #[doc(alias = "torch.nn.functional.avg_pool3d")]
 pub fn avg_pool3d(
@@ -2445,7 +2445,7 @@ pub fn adaptive_avg_pool3d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 
 /// Largest values of windows that split three dimensions evenly into `output_size`.
 ///
-/// Documented defaults: `return_indices` false.
+/// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool3d")]
 pub fn adaptive_max_pool3d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
     (pool::ADAPTIVE_MAX_POOL3D.get(input.key_set())?)(input, output_size, return_indices)
@@ -2453,7 +2453,7 @@ pub fn adaptive_max_pool3d(input: &Tensor, output_size: &[i64], return_indices: 
 
 /// `adaptive_max_pool3d`, with the position of each value in its plane.
 ///
-/// Documented defaults: `return_indices` false.
+/// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool3d_with_indices")]
 pub fn adaptive_max_pool3d_with_indices(
     input: &Tensor,
@@ -2465,7 +2465,7 @@ pub fn adaptive_max_pool3d_with_indices(
 
 /// Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.
 ///
-/// Documented defaults: `stride` None, `padding` [0, 0, 0], `output_size` None.
+/// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `output_size = None`.
 #[doc(alias = "torch.nn.functional.max_unpool3d")]
 pub fn max_unpool3d(
     input: &Tensor,
@@ -2487,7 +2487,7 @@ pub fn max_unpool3d(
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
 ///
-/// Documented defaults: `stride` None, `ceil_mode` false.
+/// Documented defaults: `stride = None`, `ceil_mode = false`.
 #[doc(alias = "torch.nn.functional.lp_pool1d")]
 pub fn lp_pool1d(
     input: &Tensor,
@@ -2501,7 +2501,7 @@ pub fn lp_pool1d(
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
 ///
-/// Documented defaults: `stride` None, `ceil_mode` false.
+/// Documented defaults: `stride = None`, `ceil_mode = false`.
 #[doc(alias = "torch.nn.functional.lp_pool2d")]
 pub fn lp_pool2d(
     input: &Tensor,
@@ -2515,7 +2515,7 @@ pub fn lp_pool2d(
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
 ///
-/// Documented defaults: `stride` None, `ceil_mode` false.
+/// Documented defaults: `stride = None`, `ceil_mode = false`.
 #[doc(alias = "torch.nn.functional.lp_pool3d")]
 pub fn lp_pool3d(
     input: &Tensor,
@@ -2588,7 +2588,7 @@ pub fn col2im(
 ///
 /// Input `[N, C, H, W]` or `[C, H, W]`; the result is `[N, C * kernel, blocks]`.
 ///
-/// Documented defaults: `dilation` [1, 1], `padding` [0, 0], `stride` [1, 1].
+/// Documented defaults: `dilation = [1, 1]`, `padding = [0, 0]`, `stride = [1, 1]`.
 #[doc(alias = "torch.nn.functional.unfold")]
 pub fn unfold(
     input: &Tensor,
@@ -2602,7 +2602,7 @@ pub fn unfold(
 
 /// Sums sliding blocks back into images of `output_size`.
 ///
-/// Documented defaults: `dilation` [1, 1], `padding` [0, 0], `stride` [1, 1].
+/// Documented defaults: `dilation = [1, 1]`, `padding = [0, 0]`, `stride = [1, 1]`.
 #[doc(alias = "torch.nn.functional.fold")]
 pub fn fold(
     input: &Tensor,
@@ -2619,7 +2619,7 @@ pub fn fold(
 ///
 /// Input `[N, C, *]`; modes `nearest`, `nearest-exact`, `linear`, `bilinear`, `bicubic`, `trilinear`, `area`.
 ///
-/// Documented defaults: `size` None, `scale_factor` None, `mode` "nearest", `align_corners` None, `recompute_scale_factor` None, `antialias` false.
+/// Documented defaults: `size = None`, `scale_factor = None`, `mode = "nearest"`, `align_corners = None`, `recompute_scale_factor = None`, `antialias = false`.
 #[doc(alias = "torch.nn.functional.interpolate")]
 pub fn interpolate(
     input: &Tensor,
@@ -2643,7 +2643,7 @@ pub fn interpolate(
 
 /// `interpolate` with one factor for all dimensions.
 ///
-/// Documented defaults: `size` None, `scale_factor` None, `mode` "nearest", `align_corners` None, `recompute_scale_factor` None, `antialias` false.
+/// Documented defaults: `size = None`, `scale_factor = None`, `mode = "nearest"`, `align_corners = None`, `recompute_scale_factor = None`, `antialias = false`.
 #[doc(alias = "torch.nn.functional.interpolate")]
 pub fn interpolate_by(
     input: &Tensor,
@@ -2667,7 +2667,7 @@ pub fn interpolate_by(
 
 /// `interpolate` under its old name.
 ///
-/// Documented defaults: `size` None, `scale_factor` None, `mode` "nearest", `align_corners` None.
+/// Documented defaults: `size = None`, `scale_factor = None`, `mode = "nearest"`, `align_corners = None`.
 #[doc(alias = "torch.nn.functional.upsample")]
 pub fn upsample(
     input: &Tensor,
@@ -2681,7 +2681,7 @@ pub fn upsample(
 
 /// `interpolate` with the mode `nearest`.
 ///
-/// Documented defaults: `size` None, `scale_factor` None.
+/// Documented defaults: `size = None`, `scale_factor = None`.
 #[doc(alias = "torch.nn.functional.upsample_nearest")]
 pub fn upsample_nearest(
     input: &Tensor,
@@ -2693,7 +2693,7 @@ pub fn upsample_nearest(
 
 /// `interpolate` with the mode `bilinear` and aligned corners.
 ///
-/// Documented defaults: `size` None, `scale_factor` None.
+/// Documented defaults: `size = None`, `scale_factor = None`.
 #[doc(alias = "torch.nn.functional.upsample_bilinear")]
 pub fn upsample_bilinear(
     input: &Tensor,
@@ -2707,7 +2707,7 @@ pub fn upsample_bilinear(
 ///
 /// Input `[N, C, H, W]` and grid `[N, H', W', 2]`, or with a depth each; modes `bilinear`, `nearest`, `bicubic`; `padding_mode` `zeros`, `border`, `reflection`.
 ///
-/// Documented defaults: `mode` "bilinear", `padding_mode` "zeros", `align_corners` None.
+/// Documented defaults: `mode = "bilinear"`, `padding_mode = "zeros"`, `align_corners = None`.
 #[doc(alias = "torch.nn.functional.grid_sample")]
 pub fn grid_sample(
     input: &Tensor,
@@ -2727,7 +2727,7 @@ pub fn grid_sample(
 
 /// The sampling grid of a batch of affine maps, for `grid_sample`.
 ///
-/// Documented defaults: `align_corners` None.
+/// Documented defaults: `align_corners = None`.
 #[doc(alias = "torch.nn.functional.affine_grid")]
 pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
     (vision::AFFINE_GRID.get(theta.key_set())?)(theta, size, align_corners)

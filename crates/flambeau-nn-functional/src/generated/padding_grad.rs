@@ -2,7 +2,7 @@
 
 //! Derivatives of the family `padding`.
 
-#![allow(unused_imports, unused_variables, clippy::redundant_closure)]
+#![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
 use super::ops;
 use super::padding as o;

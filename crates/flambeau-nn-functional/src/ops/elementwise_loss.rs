@@ -420,9 +420,9 @@ fn norm(x: &Tensor, p: f64, dim: i64, keepdim: bool) -> Result<Tensor> {
     let a = core::abs(x)?;
     let sum = |t: &Tensor| core::sum(t, Some(&[dim]), keepdim, None);
     match p {
-        p if p == 1.0 => sum(&a),
-        p if p == 2.0 => root(&sum(&core::mul(&a, &a)?)?),
-        p if p == 0.0 => sum(&cast(&core::ne(&a, &number(0)?)?, a.dtype())?),
+        1.0 => sum(&a),
+        2.0 => root(&sum(&core::mul(&a, &a)?)?),
+        0.0 => sum(&cast(&core::ne(&a, &number(0)?)?, a.dtype())?),
         p if p == f64::INFINITY => core::max_dim(&a, dim, keepdim).map(|r| r.0),
         p if p == f64::NEG_INFINITY => core::neg(&core::max_dim(&core::neg(&a)?, dim, keepdim)?.0),
         p => core::pow(&sum(&core::pow(&a, &number(p)?)?)?, &number(1.0 / p)?),

@@ -167,7 +167,7 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
         let v = cast(&row, DType::F64)?.try_to_vec::<f64>()?;
         let norm = match norm_type {
             p if p == f64::INFINITY => v.iter().fold(0.0, |m, x| x.abs().max(m)),
-            p if p == 0.0 => v.iter().filter(|x| **x != 0.0).count() as f64,
+            0.0 => v.iter().filter(|x| **x != 0.0).count() as f64,
             p => v.iter().map(|x| x.abs().powf(p)).sum::<f64>().powf(1.0 / p),
         };
         if norm > max_norm {

@@ -178,10 +178,10 @@ pub fn native_batch_norm(
     drop(o);
     // running statistics that were not contiguous were moved in a copy
     for (given, used) in [(running_mean, &rm), (running_var, &rv)] {
-        if let (Some(given), Some(used)) = (given, used) {
-            if !given.storage().same(used.storage()) {
-                core_ops::copy_(given, used, false)?;
-            }
+        if let (Some(given), Some(used)) = (given, used)
+            && !given.storage().same(used.storage())
+        {
+            core_ops::copy_(given, used, false)?;
         }
     }
     Ok((y, mean, invstd))

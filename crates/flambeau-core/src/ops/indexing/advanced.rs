@@ -205,12 +205,13 @@ pub fn index_put_(
         self_.dtype().scalar_type_name(),
         values.dtype().scalar_type_name()
     );
-    if !accumulate && self_.device() != Device::Meta {
-        if let Some(mask) = as_fill(self_, indices, values) {
-            let value = values.view_raw(SizeVec::new(), SizeVec::new(), values.storage_offset())?;
-            // the value may be an element of the tensor itself
-            return super::masked_fill_tensor_(self_, &mask?, &fresh(&value)?);
-        }
+    if !accumulate
+        && self_.device() != Device::Meta
+        && let Some(mask) = as_fill(self_, indices, values)
+    {
+        let value = values.view_raw(SizeVec::new(), SizeVec::new(), values.storage_offset())?;
+        // the value may be an element of the tensor itself
+        return super::masked_fill_tensor_(self_, &mask?, &fresh(&value)?);
     }
     let shape = plan(self_, indices, false)?.sizes;
     let values = expanded(values, &shape).map_err(|_| {

@@ -66,14 +66,14 @@ pub(crate) fn as_geo(x: &Tensor, dims: &[usize]) -> Result<(Tensor, Geo)> {
     };
     let reduced: Dims = (0..x.dim()).filter(|d| dims.contains(d)).collect();
     let kept: Dims = (0..x.dim()).filter(|d| !dims.contains(d)).collect();
-    if x.numel() > 0 {
-        if let Some((n, ns)) = merge(&reduced) {
-            // the kept dims before the last reduced one go outside, as the memory order suggests; other cuts also serve
-            let natural = reduced.last().map_or(kept.len(), |r| kept.iter().filter(|k| *k < r).count());
-            for cut in std::iter::once(natural).chain(0..=kept.len()) {
-                if let (Some((outer, os)), Some((inner, is))) = (merge(&kept[..cut]), merge(&kept[cut..])) {
-                    return Ok((x.clone(), Geo { outer, n, inner, os, ns, is }));
-                }
+    if x.numel() > 0
+        && let Some((n, ns)) = merge(&reduced)
+    {
+        // the kept dims before the last reduced one go outside, as the memory order suggests; other cuts also serve
+        let natural = reduced.last().map_or(kept.len(), |r| kept.iter().filter(|k| *k < r).count());
+        for cut in std::iter::once(natural).chain(0..=kept.len()) {
+            if let (Some((outer, os)), Some((inner, is))) = (merge(&kept[..cut]), merge(&kept[cut..])) {
+                return Ok((x.clone(), Geo { outer, n, inner, os, ns, is }));
             }
         }
     }

@@ -1,0 +1,35 @@
+//! Decompositions and Fourier transforms, by name: each row runs as soon as the library has its operator.
+
+use crate::input::{complex, fill};
+use crate::row::Rows;
+use torch::Tensor;
+use torch::library::Value;
+
+/// Symmetric, positive definite.
+fn definite(n: i64) -> Tensor {
+    let a = fill([n, n], 1);
+    a.matmul(&a.t()) / n + torch::eye(n)
+}
+/// Well conditioned.
+fn dominant(n: i64) -> Tensor {
+    fill([n, n], 1) + torch::eye(n) * (n as f64).sqrt()
+}
+
+pub fn rows(r: &mut Rows) {
+    for n in [256, 1024] {
+        let id = |name: &str| format!("linalg/{name}_{n}");
+        r.by_name(id("cholesky"), "torch.linalg.cholesky", move || vec![definite(n).into()]);
+        r.by_name(id("solve"), "torch.linalg.solve", move || {
+            vec![dominant(n).into(), fill([n, 16], 2).into()]
+        });
+        r.by_name(id("qr"), "torch.linalg.qr", move || vec![fill([n, n], 1).into()]);
+        r.by_name(id("svd"), "torch.linalg.svd", move || vec![fill([n, n], 1).into()]);
+        r.by_name(id("eigh"), "torch.linalg.eigh", move || vec![definite(n).into()]);
+        r.by_name(id("inv"), "torch.linalg.inv", move || vec![dominant(n).into()]);
+    }
+    r.by_name("fft/rfft_1024x1024", "torch.fft.rfft", || vec![fill([1024, 1024], 1).into()]);
+    let back = || vec![complex([1024, 513]).into(), Value::Int(1024)];
+    r.by_name("fft/irfft_1024x1024", "torch.fft.irfft", back);
+    r.by_name("fft/fft_1m", "torch.fft.fft", || vec![complex([1 << 20]).into()]);
+    r.by_name("fft/fft2_1024", "torch.fft.fft2", || vec![complex([1024, 1024]).into()]);
+}

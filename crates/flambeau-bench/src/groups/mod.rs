@@ -1,0 +1,52 @@
+//! The rows, by group.
+
+mod attention;
+mod conv;
+mod dispatch;
+pub mod e2e;
+mod elementwise;
+mod index;
+pub mod io;
+mod linalg;
+mod matmul;
+mod reduce;
+mod rng;
+
+use crate::row::Rows;
+use std::path::PathBuf;
+
+/// What rows that start further processes need to know.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Threads of this process.
+    pub threads: usize,
+    /// This program.
+    pub executable: PathBuf,
+    /// The program whose stripped size is what an installation takes.
+    pub installed: PathBuf,
+}
+
+/// Rows that need more than an operator by name, with the documented name that the library lacks.
+pub const MISSING: &[(&str, &str)] = &[
+    ("rnn/lstm", "torch.nn.LSTM"),
+    ("rnn/lstm_fb", "torch.nn.LSTM"),
+    ("e2e/charlstm", "torch.nn.LSTM"),
+    ("io/dataloader_60k", "torch.utils.data.DataLoader"),
+];
+
+/// All rows that can be measured.
+pub fn rows(setting: &Setting) -> Rows {
+    let mut r = Rows::default();
+    dispatch::rows(&mut r);
+    elementwise::rows(&mut r);
+    reduce::rows(&mut r);
+    index::rows(&mut r);
+    matmul::rows(&mut r);
+    conv::rows(&mut r);
+    attention::rows(&mut r);
+    linalg::rows(&mut r);
+    rng::rows(&mut r);
+    e2e::rows(&mut r);
+    io::rows(&mut r, setting);
+    r
+}

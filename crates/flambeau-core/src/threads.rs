@@ -1,0 +1,17 @@
+//! How many threads operators may use.
+
+use flambeau_cpu::parallel;
+
+/// Threads that one operator may use, the caller's included.
+#[doc(alias = "torch.get_num_threads")]
+pub fn get_num_threads() -> usize {
+    parallel::num_threads()
+}
+
+/// Sets the number of threads that one operator may use, the caller's included. Panics on 0.
+#[track_caller]
+#[doc(alias = "torch.set_num_threads")]
+pub fn set_num_threads(count: usize) {
+    assert!(count > 0, "set_num_threads expects a positive integer");
+    parallel::set_num_threads(count);
+}

@@ -1,0 +1,82 @@
+//! The example as its users run it: from another folder, with its files and last line, and beside the PyTorch script
+//! that it mirrors.
+
+mod common;
+
+use common::output;
+use std::path::Path;
+use std::process::Command;
+use torch::nn::StateDict;
+use torch::prelude::*;
+
+/// The example's command, in `folder`; cargo builds it where it is not built yet.
+fn digits(folder: &Path, args: &[&str]) -> String {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["run", "--quiet", "--example", "digits", "--manifest-path", manifest]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    output(cargo.arg("--").args(args).current_dir(folder))
+}
+
+fn state(path: &Path) -> StateDict {
+    torch::load(path).unwrap().try_into().unwrap()
+}
+
+fn logits(path: &Path) -> Vec<f32> {
+    let torch::serialization::Tree::Tensor(t) = torch::load(path).unwrap() else { panic!("not a tensor") };
+    t.to_vec::<f32>()
+}
+
+fn furthest(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn one_epoch_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let printed = digits(folder.path(), &["--epochs", "1", "--logits", "a.pt"]);
+    let last = printed.lines().last().unwrap();
+    let percent: f64 =
+        last.strip_prefix("test accuracy: ").unwrap().strip_suffix(" %").unwrap().parse().unwrap();
+    assert!(percent > 80.0, "{last}");
+    assert!(std::fs::read(at("digits.png")).unwrap().starts_with(b"\x89PNG"));
+
+    let again = digits(folder.path(), &["--predict", "digits.pt", "--out", "again.pt", "--logits", "b.pt"]);
+    assert_eq!(again.lines().last().unwrap(), last);
+    assert_eq!(logits(&at("a.pt")), logits(&at("b.pt")));
+    assert!(!at("again.pt").exists(), "predicting writes no checkpoint");
+
+    digits(folder.path(), &["--resume", "digits.pt", "--epochs", "1", "--out", "more.pt"]);
+    let steps = |name: &str| {
+        let state = state(&at(name));
+        state.iter().find(|(n, _)| *n == "bn1.num_batches_tracked").unwrap().1.item::<i64>()
+    };
+    assert_eq!(steps("more.pt"), 2 * steps("digits.pt"));
+
+    let Some(python) = common::python() else { return };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits.py");
+    let script =
+        |args: &[&str]| output(Command::new(&python).arg(script).args(args).current_dir(folder.path()));
+    // Our checkpoint, PyTorch's module: the same logits.
+    script(&["--predict", "digits.pt", "--logits", "c.pt"]);
+    let d = furthest(&logits(&at("a.pt")), &logits(&at("c.pt")));
+    assert!(d < 1e-4, "PyTorch computes other logits from our checkpoint: {d}");
+    // No training: what is saved are the initial weights, the same in both.
+    digits(folder.path(), &["--epochs", "0", "--out", "ours.pt"]);
+    script(&["--epochs", "0", "--out", "theirs.pt"]);
+    let (ours, theirs) = (state(&at("ours.pt")), state(&at("theirs.pt")));
+    for ((n, a), (m, b)) in ours.iter().zip(theirs.iter()) {
+        assert_eq!(n, m);
+        let (a, b) = (a.to(f32), b.to(f32));
+        assert_eq!(a.shape(), b.shape(), "{n}");
+        assert_eq!(furthest(&a.to_vec::<f32>(), &b.to_vec::<f32>()), 0.0, "{n}");
+    }
+    // One epoch: the same shuffle and the same dropout, so rounding is all that differs.
+    script(&["--epochs", "1", "--out", "trained.pt", "--logits", "d.pt"]);
+    let d = furthest(&logits(&at("a.pt")), &logits(&at("d.pt")));
+    assert!(d < 0.05, "an epoch ends elsewhere than PyTorch's: {d}");
+}
