@@ -224,6 +224,9 @@ pub fn wrap_dim_strict(dim: i64, rank: usize) -> Result<usize> {
 }
 /// Wraps several dims and refuses duplicates.
 pub fn wrap_dims(dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 5]>> {
+    if rank > 64 {
+        return Err(Error::runtime("only tensors with up to 64 dims are supported"));
+    }
     let mut out = SmallVec::new();
     for &d in dims {
         let w = wrap_dim(d, rank)?;

@@ -125,19 +125,8 @@ impl Tensor {
         }
         let mut span: i64 = 1;
         for (&s, &st) in sizes.iter().zip(strides) {
-            if st < 0 {
-                return Err(Error::shape(format!(
-                    "as_strided: Negative strides are not supported at the moment, got strides: {}",
-                    geometry::fmt_sizes(strides)
-                )));
-            }
-            span = (s - 1).max(0).checked_mul(st).and_then(|x| x.checked_add(span)).ok_or_else(|| {
-                Error::memory(format!(
-                    "Storage size calculation overflowed with sizes={} and strides={}",
-                    geometry::fmt_sizes(sizes),
-                    geometry::fmt_sizes(strides)
-                ))
-            })?;
+            let steps = (s - 1).max(0).checked_mul(st).filter(|x| *x >= 0 && st >= 0);
+            span = steps.and_then(|x| x.checked_add(span)).ok_or_else(|| span_overflows(sizes, strides))?;
         }
         let elements = if n == 0 { 0 } else { span };
         let bytes = (elements as usize)
@@ -544,6 +533,14 @@ fn check_bounds(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype:
     geometry::view_numel(sizes)
 }
 #[cold]
+fn span_overflows(sizes: &[i64], strides: &[i64]) -> Error {
+    Error::memory(format!(
+        "Storage size calculation overflowed with sizes={} and strides={}",
+        geometry::fmt_sizes(sizes),
+        geometry::fmt_sizes(strides)
+    ))
+}
+#[cold]
 fn out_of_bounds(
     s: &Storage,
     sizes: &[i64],
@@ -564,11 +561,9 @@ fn out_of_bounds(
             "as_strided: Negative strides are not supported at the moment, got strides: {st}"
         ));
     }
-    if let Some(s) = sizes.iter().find(|s| **s < 0) {
-        return Error::shape(format!("Trying to create tensor with negative dimension {s}: {n}"));
-    }
-    if need > i64::MAX as i128 {
-        return Error::memory(format!("Storage size calculation overflowed with sizes={n} and strides={st}"));
+    // PyTorch takes a negative size for a huge one
+    if need > i64::MAX as i128 || sizes.iter().any(|s| *s < 0) {
+        return span_overflows(sizes, strides);
     }
     Error::storage(format!(
         "setStorage: sizes {n}, strides {st}, storage offset {offset}, and itemsize {} requiring a storage size of {need} \

@@ -132,8 +132,10 @@ const INT_LISTS: &[&[i64]] = &[
     &[1; 70],
 ];
 const FLOATS: &[f64] = &[0.0, -1.0, 2.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e308, 1e-308, -0.0];
-const STRINGS: &[&str] = &["", "nonsense", "mean", "sum", "none", "trunc", "ij,jk->ik", "bilinear", "reflect", "\u{1f525}"];
-const DTYPES: &[DType] = &[DType::F64, DType::I64, DType::Bool, DType::U16, DType::F16, DType::C64, DType::QI8, DType::F8E4M3];
+const STRINGS: &[&str] =
+    &["", "nonsense", "mean", "sum", "none", "trunc", "ij,jk->ik", "bilinear", "reflect", "\u{1f525}"];
+const DTYPES: &[DType] =
+    &[DType::F64, DType::I64, DType::Bool, DType::U16, DType::F16, DType::C64, DType::QI8, DType::F8E4M3];
 
 fn list(v: &[i64]) -> Value {
     Value::List(v.iter().map(|i| Value::Int(*i)).collect())
@@ -257,7 +259,11 @@ impl Plan {
                     Ok(v) => format!("{v:?}"),
                     Err(e) => e.to_string(),
                 };
-                format!("{}={}", args[*at].name, text.chars().take(120).collect::<String>().replace('\n', " "))
+                format!(
+                    "{}={}",
+                    args[*at].name,
+                    text.chars().take(120).collect::<String>().replace('\n', " ")
+                )
             })
             .collect();
         format!("aten::{} plain {} {}", self.op.info().name, self.tensor, wrong.join(" "))
@@ -288,7 +294,8 @@ impl Plan {
         for v in result {
             let Value::Tensor(t) = v else { continue };
             if t.requires_grad() && t.numel() < 1 << 20 {
-                let whole = ops::sum(&t, None, false, None).and_then(|s| if s.is_complex() { ops::real(&s) } else { Ok(s) });
+                let whole = ops::sum(&t, None, false, None)
+                    .and_then(|s| if s.is_complex() { ops::real(&s) } else { Ok(s) });
                 if let Ok(s) = whole {
                     // an error is an answer; what counts is that there is one
                     let _ = s.try_backward(&BackwardOptions::new());
@@ -319,7 +326,8 @@ fn plans() -> Vec<Plan> {
                 all.extend((0..variety(a.ty)).map(|i| Plan { op, tensor, wrong: vec![(at, i)] }));
             }
         }
-        let mut dice = Dice(op.info().name.bytes().fold(0x9e37_79b9, |h: u64, b| h.wrapping_mul(31) + u64::from(b)));
+        let mut dice =
+            Dice(op.info().name.bytes().fold(0x9e37_79b9, |h: u64, b| h.wrapping_mul(31) + u64::from(b)));
         for round in 0..60 * args.len().min(5) {
             let tensor = tensors[round % tensors.len()];
             let wrong: Vec<_> = (0..args.len())
@@ -369,7 +377,15 @@ fn every_name_survives_hostile_arguments() {
         &|| (vec![Value::Dict(vec![]), Value::Ellipsis], vec![]),
         &|| (vec![Value::Slice([Some(i64::MIN), Some(i64::MAX), Some(i64::MIN)])], vec![]),
         &|| (vec![x(), Value::Slice([Some(i64::MIN), Some(i64::MAX), Some(i64::MAX)])], vec![]),
-        &|| (vec![x(), Value::Tuple(vec![Value::Ellipsis, Value::Ellipsis, Value::None, Value::Int(i64::MIN)])], vec![]),
+        &|| {
+            (
+                vec![
+                    x(),
+                    Value::Tuple(vec![Value::Ellipsis, Value::Ellipsis, Value::None, Value::Int(i64::MIN)]),
+                ],
+                vec![],
+            )
+        },
         &|| (vec![x()], kw("dim", Value::Int(99))),
         &|| (vec![x()], kw("dtype", Value::Int(7))),
         &|| (vec![x()], kw("no_such_argument", Value::None)),

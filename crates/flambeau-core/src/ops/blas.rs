@@ -90,12 +90,15 @@ fn no_bool(label: &str, t: &Tensor) -> Result<()> {
 
 /// `mm`
 pub fn mm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
-    ensure!(self_.dim() == 2, Runtime, "self must be a matrix");
-    ensure!(mat2.dim() == 2, Runtime, "mat2 must be a matrix");
+    ensure!(self_.dim() == 2, Runtime, "mm: self must be a matrix, got {}-D tensor", self_.dim());
+    ensure!(mat2.dim() == 2, Runtime, "mm: mat2 must be a matrix, got {}-D tensor", mat2.dim());
+    product_meta("mm: ", self_, mat2)
+}
+fn product_meta(name: &str, self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
     ensure!(
         self_.sizes()[1] == mat2.sizes()[0],
         Runtime,
-        "mat1 and mat2 shapes cannot be multiplied ({} and {})",
+        "{name}mat1 and mat2 shapes cannot be multiplied ({} and {})",
         two(self_.sizes()),
         two(mat2.sizes())
     );
@@ -196,7 +199,7 @@ pub fn addmm_meta(
 ) -> Result<OutMeta> {
     ensure!(mat1.dim() == 2, Runtime, "mat1 must be a matrix, got {}-D tensor", mat1.dim());
     ensure!(mat2.dim() == 2, Runtime, "mat2 must be a matrix, got {}-D tensor", mat2.dim());
-    let m = mm_meta(mat1, mat2)?;
+    let m = product_meta("addmm: ", mat1, mat2)?;
     broadcasts(self_, &m.sizes)?;
     same_self(self_, mat2)?;
     Ok(m)
@@ -509,8 +512,9 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     for i in 0..n {
         va.extend_from_slice(&[sa[i], 1]);
         vb.extend_from_slice(&[1, sb[i]]);
-        out.push(sa[i] * sb[i]);
+        out.push(crate::geometry::size_mul(sa[i], sb[i])?);
     }
+    crate::geometry::checked_numel(&out)?;
     ops::reshape(&ops::mul(&ops::reshape(self_, &va)?, &ops::reshape(other, &vb)?)?, &out)
 }
 /// `chain_matmul`

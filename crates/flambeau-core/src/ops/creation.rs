@@ -38,9 +38,7 @@ pub fn empty(
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     match memory_format {
         None | Some(MemoryFormat::Contiguous) => Tensor::empty_raw(size, dtype, device),
-        Some(MemoryFormat::Preserve) => {
-            Err(Error::runtime("empty(): the preserve memory format is only meaningful for empty_like"))
-        }
+        Some(MemoryFormat::Preserve) => Err(Error::runtime("unsupported memory format Preserve")),
         Some(f) => Tensor::empty_strided_raw(size, &geometry::format_strides(size, f)?, dtype, device),
     }
 }
@@ -60,6 +58,17 @@ pub fn empty_strided(
 
 /// `zeros`
 pub fn zeros(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    ensure!(size.iter().all(|s| *s >= 0), Runtime, "zeros: Dimension size must be non-negative.");
+    zeros_any(size, dtype, layout, device, pin_memory)
+}
+
+fn zeros_any(
     size: &[i64],
     dtype: Option<DType>,
     layout: Option<Layout>,
@@ -254,6 +263,10 @@ fn sequence(
     };
     if wide.dtype() == dtype { Ok(wide) } else { crate::ops::copy::cast_to(&wide, dtype) }
 }
+/// A bound as C++ prints it.
+fn bound(v: f64) -> String {
+    if v.is_nan() { "nan".into() } else { v.to_string() }
+}
 /// A length that was computed in floating point.
 fn length(n: f64) -> Result<i64> {
     ensure!(n >= 0.0 && n < i64::MAX as f64, Runtime, "invalid size, possible overflow?");
@@ -280,7 +293,7 @@ pub fn arange_step(
     let integral = [start, end, step].iter().all(|a| a.is_integral(true));
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
-    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", bound(s), bound(e));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,
@@ -349,7 +362,7 @@ pub fn range_step(
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     let (s, e, d) = (start.to_f64(), end.to_f64(), step.to_f64());
     ensure!(d != 0.0, Runtime, "step must be nonzero");
-    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {s} -> {e}");
+    ensure!(s.is_finite() && e.is_finite(), Runtime, "unsupported range: {} -> {}", bound(s), bound(e));
     ensure!(
         (d > 0.0 && e >= s) || (d < 0.0 && e <= s),
         Runtime,
@@ -391,9 +404,9 @@ pub fn linspace(
     ensure!(
         !complex,
         Runtime,
-        "linspace: inferred dtype {} can't be safely cast to passed dtype {}",
-        promotion::default_complex_dtype(),
-        dtype
+        "torch.linspace(): inferred dtype {} can't be safely cast to passed dtype {}",
+        if promotion::default_dtype() == DType::F64 { "c10::complex<double>" } else { "c10::complex<float>" },
+        dtype.scalar_type_name()
     );
     let (s, e) = (start.to_f64(), end.to_f64());
     let half = steps / 2;
@@ -464,7 +477,7 @@ macro_rules! new_like {
     )*};
 }
 new_like! {
-    new_zeros() zeros;
+    new_zeros() zeros_any;
     new_ones() ones;
     new_full(fill_value: Scalar) full;
     new_empty_strided(stride: &[i64]) empty_strided;
@@ -501,9 +514,8 @@ fn triangle_indices(
     ensure!(col >= 0, Runtime, "col must be non-negative, got{col}");
     let below = lower_triangle_size(row as i128, col as i128, offset as i128 - i128::from(!lower));
     let n = if lower { below } else { row as i128 * col as i128 - below };
-    let n = i64::try_from(n).map_err(|_| {
-        Error::memory(format!("Storage size calculation overflowed with sizes=[2, {n}]"))
-    })?;
+    let n = i64::try_from(n)
+        .map_err(|_| Error::memory(format!("Storage size calculation overflowed with sizes=[2, {n}]")))?;
     if device != Device::Cpu || n == 0 {
         return Tensor::empty_raw(&[2, n], dtype, device);
     }
@@ -511,7 +523,11 @@ fn triangle_indices(
         let (rows, cols) = v.split_at_mut(n as usize);
         let mut at = 0;
         // only the rows that have any: there may be many more
-        let rows_with_any = if lower { offset.min(0).saturating_neg().min(row)..row } else { 0..row.min(col.saturating_sub(offset)) };
+        let rows_with_any = if lower {
+            offset.min(0).saturating_neg().min(row)..row
+        } else {
+            0..row.min(col.saturating_sub(offset))
+        };
         for i in rows_with_any {
             // the first column that is not in the lower triangle of this row
             let edge = i.saturating_add(offset).saturating_add(i64::from(lower)).clamp(0, col);

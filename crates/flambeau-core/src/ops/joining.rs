@@ -175,15 +175,6 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let extra = repeats.len() - self_.dim();
     let mut sizes = SizeVec::from_elem(1, extra);
     sizes.extend_from_slice(self_.sizes());
-    for r in repeats {
-        ensure!(
-            *r >= 0,
-            Runtime,
-            "Trying to create tensor with negative dimension {r}: {}",
-            fmt_sizes(repeats)
-        );
-    }
-    let x = ops::reshape(self_, &sizes)?;
     // [r0, n0, r1, n1, ...] expanded, then joined
     let (mut one, mut wide, mut joined) = (SizeVec::new(), SizeVec::new(), SizeVec::new());
     for (n, r) in sizes.iter().zip(repeats) {
@@ -192,6 +183,8 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
         joined.push(geometry::size_mul(*n, *r)?);
     }
     geometry::checked_bytes(&joined, self_.element_size())?;
+    geometry::checked_numel(repeats)?;
+    let x = ops::reshape(self_, &sizes)?;
     let e =
         ops::expand(&ops::view(&ops::contiguous(&x, crate::MemoryFormat::Contiguous)?, &one)?, &wide, false)?;
     ops::view(&ops::clone(&e, Some(crate::MemoryFormat::Contiguous))?, &joined)
@@ -600,8 +593,7 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     let dtype = state.finish()?;
     let (mut rows, mut cols) = (0, 0);
     for b in &blocks {
-        (rows, cols) =
-            (geometry::size_add(rows, b.sizes()[0])?, geometry::size_add(cols, b.sizes()[1])?);
+        (rows, cols) = (geometry::size_add(rows, b.sizes()[0])?, geometry::size_add(cols, b.sizes()[1])?);
     }
     geometry::checked_bytes(&[rows, cols], dtype.size())?;
     let mut bands = Vec::with_capacity(blocks.len());

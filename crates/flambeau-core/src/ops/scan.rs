@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::error::Result;
-use crate::geometry::{wrap_dim, wrap_dim_strict};
+use crate::geometry::wrap_dim;
 use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
 use crate::out::OutMeta;
 use crate::tensor::Tensor;
@@ -146,7 +146,8 @@ pub fn cumulative_trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<T
 }
 /// The spacing tensor as differences that broadcast against `y`'s slices.
 fn widths(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    let d = wrap_dim_strict(dim, y.dim())?;
+    let d = wrap_dim(dim, y.dim())?;
+    ensure!(y.dim() > 0, Index, "Dimension specified as {d} but tensor has no dimensions");
     let n = y.sizes()[d];
     let x = if x.dim() == 1 {
         ensure!(x.sizes()[0] == n, Runtime, "trapezoid: There must be one `x` value for each sample point");

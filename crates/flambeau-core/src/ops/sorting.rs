@@ -25,7 +25,7 @@ pub fn sort_stable_meta(
     _descending: bool,
 ) -> Result<(OutMeta, OutMeta)> {
     wrap_dim(dim, self_.dim())?;
-    ensure!(!self_.is_complex(), Unsupported, "Sort does not support complex dtypes on CPU");
+    ensure!(!self_.is_complex(), Type, " Sort does not support complex dtypes on CPU");
     Ok(values_indices(self_, self_.sizes()))
 }
 /// `sort.stable`
@@ -158,13 +158,6 @@ pub fn searchsorted(
             crate::geometry::fmt_sizes(t.sizes())
         );
     }
-    ensure!(
-        s.dtype() == self_.dtype() || self_.dim() == 0,
-        Runtime,
-        "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor's dtype {} and input value tensor's dtype {}",
-        s.dtype().scalar_type_name(),
-        self_.dtype().scalar_type_name()
-    );
     let n = *s.sizes().last().unwrap_or(&1);
     let out = Tensor::empty_raw(self_.sizes(), DType::I64, Device::Cpu)?;
     if self_.numel() > 0 {
@@ -223,10 +216,10 @@ pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, rig
 
 /// `histc`
 pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    ensure!(bins > 0, Runtime, "bins must be > 0");
+    ensure!(bins > 0, Runtime, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
     let (mut lo, mut hi) = (min.to_f64(), max.to_f64());
     ensure!(lo.is_finite() && hi.is_finite(), Runtime, "range of [{lo}, {hi}] is not finite");
-    ensure!(lo <= hi, Runtime, "max must be larger than min");
+    ensure!(lo <= hi, Runtime, "torch.histc: max must be larger than min");
     let x = contiguous_raw(self_)?;
     ensure!(
         x.dtype().is_floating(),
@@ -253,11 +246,10 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 /// `bincount`
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
-    ensure!(
-        self_.dim() == 1 && self_.dtype().is_integral(false),
-        Runtime,
-        "bincount only supports 1-d non-negative integral inputs."
-    );
+    if !self_.dtype().is_integral(false) {
+        return Err(Error::not_implemented_for("bincount_cpu", self_.dtype()));
+    }
+    ensure!(self_.dim() == 1, Runtime, "bincount only supports 1-d non-negative integral inputs.");
     if let Some(w) = weights {
         ensure!(
             w.dim() == 1 && w.numel() == self_.numel(),
@@ -295,7 +287,11 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
     };
     if w.dtype() == DType::F32 { weighted_counts::<f32>(&x, w, n) } else { weighted_counts::<f64>(&x, w, n) }
 }
-fn weighted_counts<T: crate::Element + std::ops::AddAssign>(x: &Tensor, w: &Tensor, n: i64) -> Result<Tensor> {
+fn weighted_counts<T: crate::Element + std::ops::AddAssign>(
+    x: &Tensor,
+    w: &Tensor,
+    n: i64,
+) -> Result<Tensor> {
     let w = contiguous_raw(&cast_to(w, T::DTYPE)?)?;
     let out = Tensor::zeros_raw(&[n], T::DTYPE, Device::Cpu)?;
     let a = Access::new(&[x, &w], &[&out])?;

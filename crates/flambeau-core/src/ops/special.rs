@@ -36,8 +36,7 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
     let one = Scalar::Int(1);
     let pi_part = p as f64 * (p - 1) as f64 / 4.0 * std::f64::consts::PI.ln();
     // all terms in one dimension more, as PyTorch has them: a p beyond the memory is an error and no endless loop
-    let dtype =
-        if self_.dtype().is_floating() { self_.dtype() } else { crate::promotion::default_dtype() };
+    let dtype = if self_.dtype().is_floating() { self_.dtype() } else { crate::promotion::default_dtype() };
     let (from, half) = (Scalar::Float(0.5 - p as f64 / 2.0), Scalar::Float(0.5));
     let shifts = ops::arange_step(from, half, half, Some(dtype), None, Some(self_.device()), None)?;
     let terms = ops::lgamma(&ops::add(&ops::unsqueeze(self_, -1)?, &shifts, one)?)?;
@@ -49,7 +48,8 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
 const MAX_DEGREE: f64 = 16_777_216.0;
 /// PyTorch runs a recurrence as long as the degree says, for years if need be; here that is an error.
 pub fn degree_check(_x: &Tensor, n: &Tensor) -> Result<()> {
-    if n.device() != crate::Device::Cpu || n.numel() == 0 || n.dtype() == crate::DType::Bool || n.is_complex() {
+    if n.device() != crate::Device::Cpu || n.numel() == 0 || n.dtype() == crate::DType::Bool || n.is_complex()
+    {
         return Ok(());
     }
     let top: f64 = ops::amax(&ops::detach(n)?, &[], false)?.try_item()?;

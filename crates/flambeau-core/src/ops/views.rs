@@ -240,7 +240,7 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
     ensure!(self_.dim() > 0, Runtime, "slice() cannot be applied to a 0-dim tensor.");
     let d = wrap_dim(dim, self_.dim())?;
-    ensure!(step > 0, Value, "slice step must be positive");
+    ensure!(step > 0, Runtime, "slice step must be positive");
     let n = self_.sizes()[d];
     let clamp = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
     let s = clamp(start.unwrap_or(0));
@@ -358,15 +358,15 @@ pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result
     ensure!(self_.dim() > 0, Runtime, "split_with_sizes expects at least a 1-dimensional tensor");
     let d = wrap_dim(dim, self_.dim())?;
     let n = self_.sizes()[d];
+    ensure!(
+        split_sizes.iter().all(|s| *s >= 0),
+        Runtime,
+        "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={}",
+        fmt_sizes(split_sizes)
+    );
     let mut start = 0;
     let mut out = tensor_list(split_sizes.len() as i64)?;
     for &len in split_sizes {
-        ensure!(
-            len >= 0,
-            Runtime,
-            "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={}",
-            fmt_sizes(split_sizes)
-        );
         if len > n - start {
             break;
         }
@@ -396,7 +396,7 @@ pub fn detach(self_: &Tensor) -> Result<Tensor> {
 
 /// `view_as_real`
 pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.is_complex(), Runtime, "view_as_real is only supported for complex tensors");
+    ensure!(self_.is_complex(), Type, "view_as_real is only supported for complex tensors");
     ensure!(
         !self_.is_conj(),
         Runtime,
@@ -407,7 +407,13 @@ pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
     let mut strides: SizeVec = self_.strides().iter().map(|s| s.saturating_mul(2)).collect();
     sizes.push(2);
     strides.push(1);
-    self_.view_typed(sizes, strides, self_.storage_offset().saturating_mul(2), self_.dtype().to_real(), self_.lazy_bits())
+    self_.view_typed(
+        sizes,
+        strides,
+        self_.storage_offset().saturating_mul(2),
+        self_.dtype().to_real(),
+        self_.lazy_bits(),
+    )
 }
 
 /// `view_as_complex`

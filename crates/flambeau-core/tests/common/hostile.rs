@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 /// Address space of the child. Threads' stacks and the pool's mappings need some hundred MB of it.
 const LIMIT_KB: u64 = 3 << 20;
 /// A call that runs this long hangs.
-const PATIENCE: Duration = Duration::from_secs(4);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Findings after which the rest is not tried.
-const ENOUGH: usize = 20000;
+const ENOUGH: usize = 200;
 const FROM: &str = "FLAMBEAU_HOSTILE_FROM";
 const FILE: &str = "FLAMBEAU_HOSTILE_FILE";
 
@@ -37,7 +37,8 @@ impl Calls<'_> {
         if let (Ok(from), Some(file)) = (std::env::var(FROM), std::env::var_os(FILE)) {
             return self.child(from.parse().expect("a number"), Path::new(&file));
         }
-        let file = std::env::temp_dir().join(format!("flambeau-hostile-{}-{}", self.test, std::process::id()));
+        let file =
+            std::env::temp_dir().join(format!("flambeau-hostile-{}-{}", self.test, std::process::id()));
         let mut findings = Vec::new();
         let mut next = 0;
         while next < self.count && findings.len() < ENOUGH {

@@ -194,9 +194,8 @@ unsafe fn gemm_complex<R: WideScalar + std::ops::Neg<Output = R> + Copy>(
     Complex<R>: WideScalar,
 {
     // The parts of a matrix of complex numbers are two interleaved real matrices.
-    let part = |x: (*const Complex<R>, usize, usize), i: usize| {
-        (x.0.cast::<R>().wrapping_add(i), 2 * x.1, 2 * x.2)
-    };
+    let part =
+        |x: (*const Complex<R>, usize, usize), i: usize| (x.0.cast::<R>().wrapping_add(i), 2 * x.1, 2 * x.2);
     with_scratch::<R, _>(2 * m * n, |w| {
         let (re, im) = w.split_at_mut(m * n);
         let (re, im) = ((re.as_mut_ptr(), n, 1), (im.as_mut_ptr(), n, 1));

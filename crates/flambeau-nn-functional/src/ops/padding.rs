@@ -108,9 +108,6 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
     for (d, p) in all.iter().enumerate() {
         let n = sizes[d];
         let (before, after) = *p;
-        let g = grown(n, *p)?;
-        let sane = |v: i64| v.unsigned_abs() < 1 << 61;
-        ensure!(sane(n) && sane(before) && sane(after), Runtime, "pad: the padded size overflows");
         if *p != (0, 0) {
             match mode {
                 REFLECT => ensure!(
@@ -128,7 +125,7 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
                         "Padding value causes wrapping around more than once."
                     );
                     ensure!(
-                        n + before + after >= 0,
+                        n.saturating_add(before).saturating_add(after) >= 0,
                         Runtime,
                         "Negative padding value is resulting in an empty dimension"
                     );
@@ -142,6 +139,9 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
                 fmt_sizes(sizes)
             );
         }
+        let g = grown(n, *p)?;
+        let sane = |v: i64| v.unsigned_abs() < 1 << 61;
+        ensure!(sane(n) && sane(before) && sane(after), Runtime, "pad: the padded size overflows");
         ensure!(g >= 1 || *p == (0, 0), Runtime, "input (W: {n}) is too small. Calculated output W: {g}");
         out.push(g);
     }

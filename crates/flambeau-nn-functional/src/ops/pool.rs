@@ -49,13 +49,21 @@ fn windows(
         Runtime,
         "value cannot be converted to type int without overflow"
     );
+    if name == "max_pool1d" {
+        ensure!(
+            kernel[0] > 0,
+            Runtime,
+            "max_pool1d() kernel_size must be greater than zero, but got {}",
+            kernel[0]
+        );
+    }
+    ensure!(stride.iter().all(|k| *k > 0), Runtime, "stride should not be zero");
     ensure!(
         kernel.iter().all(|k| *k > 0),
         Runtime,
         "kernel size should be greater than zero, but got {}",
         named(kernel, "k")
     );
-    ensure!(stride.iter().all(|k| *k > 0), Runtime, "stride should not be zero");
     ensure!(
         dilation.iter().all(|k| *k > 0),
         Runtime,
@@ -80,18 +88,22 @@ fn windows(
             dilation[d]
         );
     }
-    check_input(
-        sizes,
-        n,
-        &format!("{name}: Expected {what} (batch mode) tensor with optional 0 dim batch size for input,"),
-    )?;
+    ensure!(
+        n == 1 || sizes.len() == n + 1 || sizes.len() == n + 2,
+        Runtime,
+        "non-empty {what} (batch mode) tensor expected for input"
+    );
+    let who = if n == 1 { format!("{name}: ") } else { String::new() };
+    let text = format!("{who}Expected {what} (batch mode) tensor with optional 0 dim batch size for input,");
+    check_input(sizes, n, &text)?;
     let first = sizes.len() - n;
     let mut out = SizeVec::from_slice(&sizes[..first]);
     for d in 0..n {
         // an expanded input may be as long as any number; the rest fits in 32 bits
         let end = sizes[first + d].saturating_add(2 * pad[d]);
         let room = end - dilation[d] * (kernel[d] - 1) - 1;
-        let mut o = room.saturating_add(if ceil { stride[d] - 1 } else { 0 }).div_euclid(stride[d]).saturating_add(1);
+        let mut o =
+            room.saturating_add(if ceil { stride[d] - 1 } else { 0 }).div_euclid(stride[d]).saturating_add(1);
         if ceil && (o - 1).saturating_mul(stride[d]) >= sizes[first + d].saturating_add(pad[d]) {
             o -= 1;
         }

@@ -41,7 +41,7 @@ macro_rules! extreme_dim {
         }
         #[doc = concat!("`", $name, "`")]
         pub fn $all_cpu(self_: &Tensor, out: &Tensor) -> Result<()> {
-            reduce_into(concat!($name, "_all_cpu"), self_, &all_dims(self_), out, erased::$value)
+            reduce_into(concat!($name, "_all"), self_, &all_dims(self_), out, erased::$value)
         }
     )*};
 }
@@ -67,7 +67,7 @@ macro_rules! extreme_value {
 fn nonempty(self_: &Tensor, dims: &Dims, dim: &[i64], name: &str) -> Result<()> {
     ensure!(
         !(dim.is_empty() && self_.numel() == 0),
-        Index,
+        Runtime,
         "{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
     );
     for d in dims {
@@ -164,6 +164,12 @@ macro_rules! order_dim {
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
             let dims = one(self_, dim)?;
+            ensure!(
+                self_.dtype() != DType::Bool && !self_.is_complex(),
+                Unsupported,
+                "\"median_out\" not implemented for '{}'",
+                self_.dtype().scalar_type_name()
+            );
             if let [d] = dims[..] {
                 ensure!(
                     self_.sizes()[d] != 0,
@@ -180,6 +186,12 @@ macro_rules! order_dim {
         }
         #[doc = concat!("`", $name, "`: over all elements.")]
         pub fn $all(self_: &Tensor) -> Result<Tensor> {
+            ensure!(
+                self_.dtype() != DType::Bool && !self_.is_complex(),
+                Unsupported,
+                "\"median_cpu\" not implemented for '{}'",
+                self_.dtype().scalar_type_name()
+            );
             if self_.numel() == 0 {
                 ensure!(
                     self_.dtype().is_floating(),
@@ -212,7 +224,12 @@ pub fn mode_cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indic
 pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
     let dims = one_nonempty(self_, dim, "kthvalue()")?;
     let n = dims.first().map_or(1, |d| self_.sizes()[*d]);
-    ensure!(k >= 1 && k <= n, Runtime, "kthvalue(): selected number k out of range for dimension {dim}");
+    ensure!(
+        k >= 1 && k <= n,
+        Runtime,
+        "kthvalue(): selected number k out of range for dimension {}",
+        dims.first().unwrap_or(&0)
+    );
     Ok(values_indices(self_, &dims, keepdim))
 }
 /// `kthvalue`

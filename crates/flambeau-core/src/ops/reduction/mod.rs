@@ -238,7 +238,7 @@ pub fn mean_meta(
     let d = dtype.unwrap_or(self_.dtype());
     ensure!(
         d.is_floating() || d.is_complex(),
-        Runtime,
+        Unsupported,
         "mean(): could not infer output dtype. {} dtype must be either a floating point or complex dtype. Got: {}",
         if dtype.is_some() { "Optional" } else { "Input" },
         d.scalar_type_name()

@@ -9,12 +9,12 @@ use crate::tensor::Tensor;
 use crate::{Error, ensure, ops};
 use flambeau_cpu::reduce::erased;
 
-fn moment_meta(name: &str, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<OutMeta> {
+fn moment_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<OutMeta> {
     let d = self_.dtype();
     ensure!(
         d.is_floating() || d.is_complex(),
-        Runtime,
-        "{name} only support floating point and complex dtypes"
+        Unsupported,
+        "std and var only support floating point and complex dtypes"
     );
     let dims = reduced_dims(self_.dim(), dim)?;
     Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), d.to_real(), self_.device()))
@@ -27,7 +27,7 @@ macro_rules! moment {
     ($($meta:ident $cpu:ident $name:literal $std:expr;)*) => {$(
         #[doc = concat!("`", $name, ".correction`")]
         pub fn $meta(self_: &Tensor, dim: Option<&[i64]>, _correction: Option<Scalar>, keepdim: bool) -> Result<OutMeta> {
-            moment_meta(concat!($name, ":"), self_, dim, keepdim)
+            moment_meta(self_, dim, keepdim)
         }
         #[doc = concat!("`", $name, ".correction`")]
         pub fn $cpu(
@@ -83,7 +83,7 @@ pub fn var_mean(
     let d = self_.dtype();
     ensure!(
         d.is_floating() || d.is_complex(),
-        Runtime,
+        Unsupported,
         "var_mean only support floating point and complex dtypes"
     );
     Ok((ops::var(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
@@ -98,7 +98,7 @@ pub fn std_mean(
     let d = self_.dtype();
     ensure!(
         d.is_floating() || d.is_complex(),
-        Runtime,
+        Unsupported,
         "std_mean only support floating point and complex dtypes"
     );
     Ok((ops::std(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
