@@ -1,6 +1,6 @@
 //! Bad input to the fallible functions: an error of the right kind in PyTorch's words; no panic, no hang, no absurd
-//! allocation. The texts are PyTorch's, but where those
-//! come from a product that wrapped round or name what only PyTorch has.
+//! allocation. The texts are PyTorch's, but where those come from a product that wrapped round or name what
+//! only PyTorch has.
 
 #[path = "../common/hostile.rs"]
 mod hostile;
@@ -116,4 +116,40 @@ fn judge(test: &'static str, cases: &[Case]) {
         run: &|i| cases[i].wrong(),
     }
     .judge();
+}
+
+/// The judge judges: a panic, an abort and a request for absurd memory are found, and what comes after them too.
+#[test]
+fn the_watch_sees_panics_and_aborts() {
+    let names = ["fine", "panics", "aborts", "asks", "accepts"];
+    let calls = Calls {
+        test: "the_watch_sees_panics_and_aborts",
+        count: names.len(),
+        name: &|i| names[i].to_string(),
+        run: &|i| {
+            match names[i] {
+                "panics" => assert!(i > 9, "on purpose"),
+                "aborts" => std::process::abort(),
+                "asks" => drop(Vec::<u64>::with_capacity(1 << 40)),
+                "accepts" => return Some("accepted".into()),
+                _ => {}
+            }
+            None
+        },
+    };
+    if hostile::in_child() {
+        return calls.judge();
+    }
+    let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| calls.judge()));
+    let said = said.expect_err("four calls are wrong");
+    let text = said.downcast_ref::<String>().expect("a message");
+    for part in [
+        "4 of 5 calls",
+        "panics: panics: ",
+        "aborts: the process died",
+        "asks: the process died",
+        "accepts: accepted",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

@@ -319,6 +319,5 @@ fn no_forward(op: &str) -> flambeau_core::Error {
 }
 
 #[cfg(not(miri))]
-#[allow(unsafe_code)]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static ENTRY: &CrateReg = &REG;

@@ -228,7 +228,7 @@ fn arguments_that_do_not_fit() {
             "Expected more than 1 spatial element when training, got input size torch.Size([1, 2, 1])"
             => ops::instance_norm(&f32s(&[1, 2, 1]), None, None, None, None, true, 0.1, 1e-5);
         "local_response_norm, dims", Value,
-            "Expected 3D or higher dimensionality input (got 2 dimensions)"
+            "Expected 3D or higher dimensionality"
             => ops::local_response_norm(&t.x, 2, 1e-4, 0.75, 1.0);
         "dropout, p", Value,
             "dropout probability has to be between 0 and 1, but got 2.0"
@@ -258,7 +258,7 @@ fn arguments_that_do_not_fit() {
             "mm: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x2)"
             => ops::scaled_dot_product_attention(&t.x, &f32s(&[2, 4]), &t.x, None, 0.0, false, None, false);
         "attention, dims", Runtime,
-            "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: 1 key.dim: 2 and value.dim: 2 instead."
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: 1 key.dim: 2 and value.dim: 2 instead."
             => ops::scaled_dot_product_attention(&f32s(&[3]), &t.x, &t.x, None, 0.0, false, None, false);
         "attention, mask and causal", Runtime,
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"

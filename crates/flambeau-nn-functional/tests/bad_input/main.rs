@@ -5,7 +5,7 @@
 mod hostile;
 
 use flambeau_core::ErrorKind::{self, *};
-use flambeau_core::{DType, Device, Result, Tensor, ops as core};
+use flambeau_core::{DType, Result, Tensor, ops as core};
 use flambeau_nn_functional::ops;
 use hostile::Calls;
 
@@ -25,9 +25,6 @@ fn f64s(sizes: &[i64]) -> Tensor {
 }
 fn ints(v: &[i64]) -> Tensor {
     Tensor::from_vec_raw(v.to_vec(), &[v.len() as i64]).expect("a small tensor")
-}
-fn on_meta(sizes: &[i64]) -> Result<Tensor> {
-    Tensor::empty_raw(sizes, DType::F32, Device::Meta)
 }
 
 /// Operands of the cases.
