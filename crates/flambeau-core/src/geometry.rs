@@ -191,13 +191,28 @@ pub fn span(sizes: &[i64], strides: &[i64]) -> i64 {
     }
     last + 1
 }
-/// Two elements certainly or possibly share memory: some dimension of more than one element has stride 0, or the
-/// sorted strides do not nest.
+/// Two elements certainly share memory: some dimension of more than one element has stride 0. PyTorch refuses to write
+/// there, and only there.
 pub fn has_internal_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     if is_contiguous(sizes, strides) {
         return false;
     }
     sizes.iter().zip(strides).any(|(&n, &s)| n > 1 && s == 0)
+}
+/// Two elements may share memory: the strides do not nest. Several threads must not write there at once.
+pub fn may_overlap(sizes: &[i64], strides: &[i64]) -> bool {
+    if is_contiguous(sizes, strides) {
+        return false;
+    }
+    let mut dims: SmallVec<[usize; 5]> = (0..sizes.len()).filter(|&d| sizes[d] > 1).collect();
+    dims.sort_by_key(|&d| strides[d]);
+    // the last element that the faster dimensions reach
+    let mut reach = 0;
+    dims.iter().any(|&d| {
+        let inside = strides[d] <= reach;
+        reach += (sizes[d] - 1) * strides[d];
+        inside
+    })
 }
 /// Brings a dimension into `0..rank`; a zero-dim tensor counts as one of rank 1.
 ///
