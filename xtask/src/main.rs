@@ -4,6 +4,7 @@ mod bench;
 mod codegen;
 mod conformance;
 mod coverage;
+mod memcheck;
 mod schema;
 mod table;
 
@@ -31,6 +32,11 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         conformance::run,
     ),
     ("coverage", "write docs/coverage.md: which documented names work; --check only compares", coverage::run),
+    (
+        "memcheck",
+        "tests of storage, views and iterator under [asan] [valgrind] [miri], as far as the machine has them",
+        memcheck::run,
+    ),
 ];
 
 fn root() -> PathBuf {

@@ -196,28 +196,64 @@ impl Survey {
     }
 }
 
-/// Elements of a tensor with these sizes.
+/// Elements of a tensor with these sizes, multiplied from the first to the last; `None` where a product does not fit, even
+/// if a later size is 0. The one place where sizes are multiplied unchecked elsewhere afterwards ([`numel`]).
+#[inline]
+pub fn product(sizes: &[i64]) -> Option<i64> {
+    sizes.iter().try_fold(1i64, |n, s| n.checked_mul(*s))
+}
+/// Elements of a fresh tensor with these sizes.
 ///
 /// # Errors
 /// For negative sizes, and where the product does not fit.
 pub fn checked_numel(sizes: &[i64]) -> Result<i64> {
-    let mut n: i64 = 1;
-    let mut zero = false;
-    for &s in sizes {
-        if s < 0 {
-            return Err(Error::shape(format!(
-                "Trying to create tensor with negative dimension {s}: {}",
-                fmt_sizes(sizes)
-            )));
-        }
-        zero |= s == 0;
-        n = match n.checked_mul(s.max(1)) {
-            Some(n) => n,
-            None if sizes.contains(&0) => return Ok(0),
-            None => return Err(Error::memory(too_big(sizes))),
-        };
+    if let Some(s) = sizes.iter().find(|s| **s < 0) {
+        return Err(Error::shape(format!(
+            "Trying to create tensor with negative dimension {s}: {}",
+            fmt_sizes(sizes)
+        )));
     }
-    Ok(if zero { 0 } else { n })
+    product(sizes).ok_or_else(|| Error::memory(too_big(sizes)))
+}
+/// Elements of a view with these sizes, none of them negative.
+///
+/// # Errors
+/// Where the product does not fit.
+#[inline]
+pub fn view_numel(sizes: &[i64]) -> Result<i64> {
+    product(sizes).ok_or_else(|| Error::shape("numel: integer multiplication overflow"))
+}
+/// The offset of element `i` of a dimension. It saturates: only the geometry of an empty tensor gets that far, and a
+/// saturated offset of any other is out of its storage.
+#[inline]
+pub fn offset_at(offset: i64, i: i64, stride: i64) -> i64 {
+    offset.saturating_add(i.saturating_mul(stride))
+}
+/// A size computed from others.
+///
+/// # Errors
+/// Where the product does not fit.
+pub fn size_mul(a: i64, b: i64) -> Result<i64> {
+    a.checked_mul(b).ok_or_else(|| Error::memory(format!("Storage size calculation overflowed: {a} * {b}")))
+}
+/// A size computed from others.
+///
+/// # Errors
+/// Where the sum does not fit.
+pub fn size_add(a: i64, b: i64) -> Result<i64> {
+    a.checked_add(b).ok_or_else(|| Error::memory(format!("Storage size calculation overflowed: {a} + {b}")))
+}
+/// Room for `n` elements, for lists whose length the arguments decide.
+///
+/// # Errors
+/// When the system has no such memory.
+pub fn room<T>(n: i64) -> Result<Vec<T>> {
+    let mut v = Vec::new();
+    let bytes = n as i128 * size_of::<T>() as i128;
+    match usize::try_from(n).map(|n| v.try_reserve_exact(n)) {
+        Ok(Ok(())) => Ok(v),
+        _ => Err(crate::storage::too_large(usize::try_from(bytes).unwrap_or(usize::MAX))),
+    }
 }
 fn too_big(sizes: &[i64]) -> String {
     format!("Storage size calculation overflowed with sizes={}", fmt_sizes(sizes))
@@ -286,7 +322,8 @@ pub fn is_contiguous(sizes: &[i64], strides: &[i64]) -> bool {
             if strides[i] != expect {
                 return sizes.contains(&0);
             }
-            expect *= sizes[i];
+            // only the sizes of an empty tensor can overflow here, and those are contiguous whatever is compared
+            expect = expect.wrapping_mul(sizes[i]);
         }
     }
     true
@@ -302,7 +339,7 @@ pub fn is_contiguous_in_order(sizes: &[i64], strides: &[i64], order: &[usize]) -
             if strides[d] != expect {
                 return false;
             }
-            expect *= sizes[d];
+            expect = expect.wrapping_mul(sizes[d]);
         }
     }
     true
@@ -327,7 +364,7 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
         if strides[d] != expect {
             return false;
         }
-        expect *= sizes[d];
+        expect = expect.wrapping_mul(sizes[d]);
     }
     true
 }
@@ -343,13 +380,28 @@ pub fn span(sizes: &[i64], strides: &[i64]) -> i64 {
     }
     last + 1
 }
-/// Two elements certainly or possibly share memory: some dimension of more than one element has stride 0, or the
-/// sorted strides do not nest.
+/// Two elements certainly share memory: some dimension of more than one element has stride 0. PyTorch refuses to write
+/// there, and only there.
 pub fn has_internal_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     if is_contiguous(sizes, strides) {
         return false;
     }
     sizes.iter().zip(strides).any(|(&n, &s)| n > 1 && s == 0)
+}
+/// Two elements may share memory: the strides do not nest. Several threads must not write there at once.
+pub fn may_overlap(sizes: &[i64], strides: &[i64]) -> bool {
+    if is_contiguous(sizes, strides) {
+        return false;
+    }
+    let mut dims: SmallVec<[usize; 5]> = (0..sizes.len()).filter(|&d| sizes[d] > 1).collect();
+    dims.sort_by_key(|&d| strides[d]);
+    // the last element that the faster dimensions reach
+    let mut reach = 0;
+    dims.iter().any(|&d| {
+        let inside = strides[d] <= reach;
+        reach += (sizes[d] - 1) * strides[d];
+        inside
+    })
 }
 /// Brings a dimension into `0..rank`; a zero-dim tensor counts as one of rank 1.
 ///
@@ -376,6 +428,9 @@ pub fn wrap_dim_strict(dim: i64, rank: usize) -> Result<usize> {
 }
 /// Wraps several dims and refuses duplicates.
 pub fn wrap_dims(dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 5]>> {
+    if rank > 64 {
+        return Err(Error::runtime("only tensors with up to 64 dims are supported"));
+    }
     let mut out = SmallVec::new();
     for &d in dims {
         let w = wrap_dim(d, rank)?;
@@ -446,17 +501,18 @@ pub fn view_strides(sizes: &[i64], strides: &[i64], new: &[i64]) -> Option<SizeV
     let mut out = SizeVec::from_elem(0, new.len());
     let mut d = new.len() as i64 - 1;
     let mut chunk_base = strides.last().copied().unwrap_or(1);
-    let (mut t_numel, mut v_numel) = (1, 1);
+    let (mut t_numel, mut v_numel) = (1i64, 1i64);
     if sizes.is_empty() {
         out.iter_mut().for_each(|s| *s = 1);
         return Some(out);
     }
     for i in (0..sizes.len()).rev() {
         t_numel *= sizes[i];
-        let ends = i == 0 || (sizes[i - 1] != 1 && strides[i - 1] != t_numel * chunk_base);
+        let ends = i == 0 || (sizes[i - 1] != 1 && strides[i - 1] != t_numel.wrapping_mul(chunk_base));
         if ends {
             while d >= 0 && (v_numel < t_numel || new[d as usize] == 1) {
-                out[d as usize] = v_numel * chunk_base;
+                // the stride of a single element may be anything, so this may overflow where nothing is reached by it
+                out[d as usize] = v_numel.saturating_mul(chunk_base);
                 v_numel *= new[d as usize];
                 d -= 1;
             }
@@ -491,7 +547,8 @@ pub fn infer_size(shape: &[i64], numel: i64) -> Result<SizeVec> {
                 fmt_sizes(shape)
             )));
         } else {
-            known = known.checked_mul(s).ok_or_else(|| Error::memory(too_big(shape)))?;
+            // a product that does not fit equals no number of elements; 0 is not lost by saturation
+            known = known.saturating_mul(s);
         }
     }
     let bad = || Error::shape(format!("shape '{}' is invalid for input of size {numel}", fmt_sizes(shape)));

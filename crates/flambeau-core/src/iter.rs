@@ -578,13 +578,18 @@ pub(crate) fn execute<'t>(
         ptrs[k] = p;
         bytes += n;
         let item = t.dtype().size() as i64;
-        strides.push(broadcast_strides(t, shape).iter().map(|s| s * item).collect());
+        // the stride of a single element may be anything; the others stay inside the storage
+        let st = broadcast_strides(t, shape);
+        strides.push(st.iter().zip(shape).map(|(s, n)| if *n == 1 { 0 } else { s * item }).collect());
     }
     let plan = Plan::new(shape, &strides, n_ops);
     let flags = if fresh { stream_flag(bytes) } else { 0 };
-    // SAFETY: operands are held (or fresh), their extents are checked, and inputs do not overlap the output but as the
-    // very same elements.
-    unsafe { plan.run(run, cost, &ptrs, params, flags) };
+    // PyTorch writes through a view whose elements share memory, such as `unfold`; here one thread does it, because two
+    // would race
+    let alone = !fresh && !out.is_contiguous() && geometry::may_overlap(out.sizes(), out.strides());
+    // SAFETY: operands are held (or fresh), their extents are checked, inputs do not overlap the output but as the
+    // very same elements, and outputs that may overlap themselves have one thread.
+    unsafe { plan.run(run, cost, &ptrs, params, flags, alone) };
     Ok(())
 }
 
@@ -631,7 +636,7 @@ impl Plan {
         out
     }
     /// # Safety
-    /// As [`LoopFn`], for every run of the plan.
+    /// As [`LoopFn`], for every run of the plan. Runs write disjoint elements unless `alone`, which uses this thread only.
     unsafe fn run(
         &self,
         run: LoopFn,
@@ -639,9 +644,19 @@ impl Plan {
         ptrs: &[*mut u8; MAX_OPERANDS],
         params: &[Param],
         flags: u32,
+        alone: bool,
     ) {
         let inner = self.shape[0];
         let outer: usize = self.shape[1..].iter().product();
+        if alone {
+            let raw = Raw(*ptrs);
+            for r in 0..outer {
+                let p = self.row(&raw, r);
+                // SAFETY: the caller's promise; the row is inside the plan.
+                unsafe { run.call(p.as_ptr(), self.strides[0].as_ptr(), inner, params.as_ptr(), flags) };
+            }
+            return;
+        }
         if outer == 1 {
             // SAFETY: the caller's promise.
             return unsafe { run_1d(run, cost, ptrs, &self.strides[0], inner, params, flags) };

@@ -34,7 +34,7 @@ unsafe impl Send for StorageImpl {}
 unsafe impl Sync for StorageImpl {}
 
 #[cold]
-fn too_large(bytes: usize) -> Error {
+pub(crate) fn too_large(bytes: usize) -> Error {
     Error::memory(format!(
         "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to allocate {bytes} bytes."
     ))

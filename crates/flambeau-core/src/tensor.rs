@@ -166,19 +166,8 @@ impl Tensor {
         }
         let mut span: i64 = 1;
         for (&s, &st) in sizes.iter().zip(strides) {
-            if st < 0 {
-                return Err(Error::shape(format!(
-                    "as_strided: Negative strides are not supported at the moment, got strides: {}",
-                    geometry::fmt_sizes(strides)
-                )));
-            }
-            span = (s - 1).max(0).checked_mul(st).and_then(|x| x.checked_add(span)).ok_or_else(|| {
-                Error::memory(format!(
-                    "Storage size calculation overflowed with sizes={} and strides={}",
-                    geometry::fmt_sizes(sizes),
-                    geometry::fmt_sizes(strides)
-                ))
-            })?;
+            let steps = (s - 1).max(0).checked_mul(st).filter(|x| *x >= 0 && st >= 0);
+            span = steps.and_then(|x| x.checked_add(span)).ok_or_else(|| span_overflows(sizes, strides))?;
         }
         let elements = if n == 0 { 0 } else { span };
         let bytes = (elements as usize)
@@ -204,6 +193,17 @@ impl Tensor {
         let bytes = geometry::checked_bytes(sizes, dtype.size())?;
         let storage = Storage::zeroed(bytes, device)?;
         Ok(Self::on_storage(storage, sizes, &geometry::contiguous_strides(sizes), 0, dtype))
+    }
+    /// A fresh contiguous tensor on the CPU whose elements `f` writes. It calls no operator.
+    ///
+    /// # Errors
+    /// Negative or absurd sizes, no memory.
+    pub fn made_raw<T: Element>(sizes: &[i64], f: impl FnOnce(&mut [T])) -> Result<Tensor> {
+        let t = Self::empty_raw(sizes, T::DTYPE, Device::Cpu)?;
+        let a = crate::access::Access::new(&[], &[&t])?;
+        f(a.slice_mut(0)?);
+        drop(a);
+        Ok(t)
     }
     fn on_storage(storage: Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: DType) -> Tensor {
         let device = storage.device();
@@ -236,7 +236,8 @@ impl Tensor {
                 v.len()
             )));
         }
-        Ok(Self::on_storage(Storage::from_vec(v), sizes, &geometry::contiguous_strides(sizes), 0, T::DTYPE))
+        let strides = geometry::contiguous_strides(sizes);
+        Ok(Self::on_storage(Storage::from_vec(v), sizes, &strides, 0, T::DTYPE))
     }
     /// A zero-dim tensor of one element.
     pub fn scalar_raw<T: Element>(v: T) -> Result<Tensor> {
@@ -660,6 +661,14 @@ impl Tensor {
     }
 }
 
+/// An empty list with room for `n` tensors.
+///
+/// # Errors
+/// When the system has no memory for as many tensors, which are made one by one later.
+pub(crate) fn tensor_list(n: i64) -> Result<Vec<Tensor>> {
+    geometry::room::<[TensorImpl; 1]>(n)?;
+    geometry::room(n)
+}
 /// Flags of a tensor over memory of its own.
 #[inline(always)]
 fn fresh_flags() -> u8 {
@@ -686,19 +695,27 @@ fn check_slow(s: &Storage, sizes: &[i64], strides: &[i64], offset: i64, dtype: D
     let size = dtype.size() as i128;
     let mut last: i128 = offset as i128;
     let mut empty = false;
-    let mut bad = offset < 0;
+    let mut bad = offset < 0 || sizes.len() != strides.len();
     for (&n, &st) in sizes.iter().zip(strides) {
         bad |= n < 0 || st < 0;
         empty |= n == 0;
         last = last.saturating_add((n as i128 - 1) * st as i128);
     }
-    if bad || (!empty && last.saturating_add(1).saturating_mul(size) > s.nbytes() as i128) {
-        let need = last.saturating_add(1).saturating_mul(size);
+    let need = last.saturating_add(1).saturating_mul(size);
+    if bad || (!empty && need > s.nbytes() as i128) {
         return Err(out_of_bounds(s, sizes, strides, offset, dtype, need));
     }
-    let numel = geometry::numel(sizes);
+    let numel = geometry::view_numel(sizes)?;
     let contiguous = geometry::is_contiguous(sizes, strides);
     Ok(Survey { numel, contiguous, row_major: false, last: last as i64 })
+}
+#[cold]
+fn span_overflows(sizes: &[i64], strides: &[i64]) -> Error {
+    Error::memory(format!(
+        "Storage size calculation overflowed with sizes={} and strides={}",
+        geometry::fmt_sizes(sizes),
+        geometry::fmt_sizes(strides)
+    ))
 }
 #[cold]
 fn out_of_bounds(
@@ -709,27 +726,25 @@ fn out_of_bounds(
     dtype: DType,
     need: i128,
 ) -> Error {
+    let (n, st) = (geometry::fmt_sizes(sizes), geometry::fmt_sizes(strides));
+    if sizes.len() != strides.len() {
+        return Error::shape("mismatch in length of strides and shape");
+    }
     if offset < 0 {
         return Error::storage(format!("Tensor: invalid storage offset {offset}"));
     }
     if strides.iter().any(|s| *s < 0) {
         return Error::shape(format!(
-            "as_strided: Negative strides are not supported at the moment, got strides: {}",
-            geometry::fmt_sizes(strides)
+            "as_strided: Negative strides are not supported at the moment, got strides: {st}"
         ));
     }
-    if sizes.iter().any(|s| *s < 0) {
-        return Error::shape(format!(
-            "Trying to create tensor with negative dimension {}: {}",
-            sizes.iter().min().copied().unwrap_or(0),
-            geometry::fmt_sizes(sizes)
-        ));
+    // PyTorch takes a negative size for a huge one
+    if need > i64::MAX as i128 || sizes.iter().any(|s| *s < 0) {
+        return span_overflows(sizes, strides);
     }
     Error::storage(format!(
-        "setStorage: sizes {}, strides {}, storage offset {offset}, and itemsize {} requiring a storage size of {need} \
+        "setStorage: sizes {n}, strides {st}, storage offset {offset}, and itemsize {} requiring a storage size of {need} \
          are out of bounds for storage of size {}",
-        geometry::fmt_sizes(sizes),
-        geometry::fmt_sizes(strides),
         dtype.size(),
         s.nbytes()
     ))

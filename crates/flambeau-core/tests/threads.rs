@@ -129,6 +129,26 @@ fn hammer_one_storage_through_aliases() {
     drop(x.try_data_mut::<i64>().expect("no hold is left behind"));
 }
 
+/// A view whose elements share memory is written by one thread: two would race, and the result would be another each time.
+#[test]
+fn views_over_themselves_have_one_writer() {
+    let n = if checked() { 1 << 10 } else { 1 << 18 };
+    let run = || {
+        let x = torch::zeros([n + 2]);
+        let over = ops::unfold(&x, 0, 3, 1).unwrap();
+        for _ in 0..3 {
+            ops::add_(&over, &torch::ones([1]), 1.into()).unwrap();
+            ops::copy_(&ops::t(&over).unwrap(), &torch::ones([n]), false).unwrap();
+            ops::add_(&over, &over, 1.into()).unwrap();
+        }
+        x.to_vec::<f32>()
+    };
+    let first = run();
+    for _ in 0..5 {
+        assert_eq!(run(), first);
+    }
+}
+
 /// A guard and a kernel on one thread: an error at once that names the guard's place, not a hang.
 #[test]
 fn a_guard_refuses_writers_of_its_own_thread() {

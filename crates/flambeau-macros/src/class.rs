@@ -327,7 +327,6 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream> {
         #build
         #values
 
-        #[allow(unsafe_code)]
         #[#core::class::linkme::distributed_slice(#core::class::CLASSES)]
         #[linkme(crate = #core::class::linkme)]
         static #entry: #core::class::ClassInfo = #core::class::ClassInfo {

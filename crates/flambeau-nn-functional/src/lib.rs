@@ -9,7 +9,7 @@
 //! Operators that `torch.*` or `torch.Tensor` document are in `flambeau-core`, except for convolutions, pooling and
 //! normalisation.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod derivatives;
 #[rustfmt::skip]

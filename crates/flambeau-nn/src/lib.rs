@@ -23,7 +23,7 @@
 //! let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
 //! assert_eq!(names, ["fc1.weight", "fc1.bias", "fc2.weight"]);
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 extern crate self as flambeau_nn;
 

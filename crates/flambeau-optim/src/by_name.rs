@@ -302,7 +302,6 @@ fn lambdas(v: &Value) -> Result<Vec<Factor>> {
 static LAMBDA: [Keyword; 1] = [Keyword { name: "lr_lambda", required: true }];
 macro_rules! by_lambda {
     ($entry:ident, $name:literal, $rule:ident) => {
-        #[allow(unsafe_code)]
         #[class::linkme::distributed_slice(class::CLASSES)]
         #[linkme(crate = flambeau_core::class::linkme)]
         static $entry: class::ClassInfo = class::ClassInfo {

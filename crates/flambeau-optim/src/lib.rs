@@ -13,7 +13,7 @@
 //! assert_eq!(w.to_vec::<f32>(), [0.9, -2.1]);
 //! assert!(w.grad().is_none());
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod adam;
 pub mod by_name;

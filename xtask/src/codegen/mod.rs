@@ -230,8 +230,10 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
         let calls: String = derivatives.iter().map(|n| format!("{n}::fill();\n")).collect();
         s += &format!("fn fill() {{\n{calls}}}\n{DERIVATIVE_HELPERS}\n");
     }
+    // the link section counts as unsafe code in the crate that declares the list, and in no other
+    let allow = if c.package == CORE { "#[allow(unsafe_code)]\n" } else { "" };
     s += &format!(
-        "#[cfg(not(miri))]\n#[allow(unsafe_code)]\n#[linkme::distributed_slice({core}::dispatch::registry::CRATES)]\nstatic ENTRY: &CrateReg = &REG;\n"
+        "#[cfg(not(miri))]\n{allow}#[linkme::distributed_slice({core}::dispatch::registry::CRATES)]\nstatic ENTRY: &CrateReg = &REG;\n"
     );
     s
 }

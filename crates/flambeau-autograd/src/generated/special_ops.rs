@@ -476,7 +476,7 @@ impl Backward for PolygammaBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let n = self.n;
         let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul(grad, &ops::polygamma(n + 1, self_)?)?);
+        let g0 = Some(mul(grad, &ops::polygamma(n.saturating_add(1), self_)?)?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -495,7 +495,9 @@ fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::polygamma(n + 1, self_)?))?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+                mul(grad, &ops::polygamma(n.saturating_add(1), self_)?)
+            })?])
         })?;
         rt::set_tangent(&out, t)?;
     }

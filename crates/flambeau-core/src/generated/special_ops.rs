@@ -3472,6 +3472,7 @@ static SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC: PointwiseSpec = PointwiseSpec {
     promote: Promote::IntToFloat,
 };
 fn special_laguerre_polynomial_l_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    f::degree_check(x, n)?;
     iter::pointwise(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_LAGUERRE_POLYNOMIAL_L`].
@@ -3504,6 +3505,7 @@ fn special_laguerre_polynomial_l_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 }
 
 fn special_laguerre_polynomial_l_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::degree_check(x, n)?;
     iter::pointwise_out(&SPECIAL_LAGUERRE_POLYNOMIAL_L_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT`].
@@ -3555,6 +3557,7 @@ static SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC: PointwiseSpec = PointwiseSpec {
     promote: Promote::IntToFloat,
 };
 fn special_legendre_polynomial_p_kernel(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    f::degree_check(x, n)?;
     iter::pointwise(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[])
 }
 /// Type of [`SPECIAL_LEGENDRE_POLYNOMIAL_P`].
@@ -3587,6 +3590,7 @@ fn special_legendre_polynomial_p_adaptor(x: &Tensor, n: &Tensor) -> Result<Tenso
 }
 
 fn special_legendre_polynomial_p_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::degree_check(x, n)?;
     iter::pointwise_out(&SPECIAL_LEGENDRE_POLYNOMIAL_P_SPEC, &[x, n], &[], out)
 }
 /// Type of [`SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT`].

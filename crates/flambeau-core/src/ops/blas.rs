@@ -72,11 +72,11 @@ fn no_bool(label: &str, t: &Tensor) -> Result<()> {
 
 /// `mm`
 pub fn mm_meta(self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
-    product_meta("mm", "self", self_, mat2)
+    product_meta("mm", self_, mat2)
 }
-/// The shape rule of a product of matrices, for an operator and its name of the first.
-fn product_meta(name: &str, first: &str, self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
-    ensure!(self_.dim() == 2, Runtime, "{name}: {first} must be a matrix, got {}-D tensor", self_.dim());
+/// The shape rule of a product of matrices.
+fn product_meta(name: &str, self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
+    ensure!(self_.dim() == 2, Runtime, "{name}: self must be a matrix, got {}-D tensor", self_.dim());
     ensure!(mat2.dim() == 2, Runtime, "{name}: mat2 must be a matrix, got {}-D tensor", mat2.dim());
     ensure!(
         self_.sizes()[1] == mat2.sizes()[0],
@@ -187,7 +187,7 @@ pub fn addmm_meta(
     _beta: Scalar,
     _alpha: Scalar,
 ) -> Result<OutMeta> {
-    let m = product_meta("addmm", "mat1", mat1, mat2)?;
+    let m = product_meta("addmm", mat1, mat2)?;
     broadcasts(self_, &m.sizes)?;
     same_self(self_, mat2)?;
     Ok(m)
@@ -517,8 +517,9 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     for i in 0..n {
         va.extend_from_slice(&[sa[i], 1]);
         vb.extend_from_slice(&[1, sb[i]]);
-        out.push(sa[i] * sb[i]);
+        out.push(crate::geometry::size_mul(sa[i], sb[i])?);
     }
+    crate::geometry::checked_numel(&out)?;
     ops::reshape(&ops::mul(&ops::reshape(self_, &va)?, &ops::reshape(other, &vb)?)?, &out)
 }
 /// `chain_matmul`

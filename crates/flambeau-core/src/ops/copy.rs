@@ -12,7 +12,10 @@ use std::borrow::Cow;
 
 /// Writes `src`, broadcast and cast, into `dst`. No gradient, no dispatch: what kernels use.
 pub(crate) fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
-    if dst.device() == Device::Meta || dst.numel() == 0 || src.device() == Device::Meta {
+    if src.device() == Device::Meta && dst.device() != Device::Meta {
+        return Err(Error::unsupported("Cannot copy out of meta tensor; no data!"));
+    }
+    if dst.device() == Device::Meta || dst.numel() == 0 {
         return Ok(());
     }
     if dst.device() != Device::Cpu || src.device() != Device::Cpu {

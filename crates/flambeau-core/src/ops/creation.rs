@@ -38,9 +38,7 @@ pub fn empty(
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
     match memory_format {
         None | Some(MemoryFormat::Contiguous) => Tensor::empty_raw(size, dtype, device),
-        Some(MemoryFormat::Preserve) => {
-            Err(Error::runtime("empty(): the preserve memory format is only meaningful for empty_like"))
-        }
+        Some(MemoryFormat::Preserve) => Err(Error::runtime("unsupported memory format Preserve")),
         Some(f) => Tensor::empty_strided_raw(size, &geometry::format_strides(size, f)?, dtype, device),
     }
 }
@@ -60,6 +58,17 @@ pub fn empty_strided(
 
 /// `zeros`
 pub fn zeros(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    ensure!(size.iter().all(|s| *s >= 0), Runtime, "zeros: Dimension size must be non-negative.");
+    zeros_any(size, dtype, layout, device, pin_memory)
+}
+
+fn zeros_any(
     size: &[i64],
     dtype: Option<DType>,
     layout: Option<Layout>,
@@ -244,16 +253,21 @@ fn sequence(
     at: impl Fn(i64) -> Scalar,
     integral: bool,
 ) -> Result<Tensor> {
-    geometry::checked_bytes(&[n], dtype.size().max(8))?;
-    if device == Device::Meta {
+    if device != Device::Cpu || n == 0 {
         return Tensor::empty_raw(&[n], dtype, device);
     }
+    geometry::checked_bytes(&[n], dtype.size())?;
     let wide = if integral {
-        Tensor::from_vec_raw((0..n).map(|i| at(i).to_i64()).collect::<Vec<i64>>(), &[n])?
+        Tensor::made_raw::<i64>(&[n], |v| (0..n).zip(v).for_each(|(i, v)| *v = at(i).to_i64()))?
     } else {
-        Tensor::from_vec_raw((0..n).map(|i| at(i).to_f64()).collect::<Vec<f64>>(), &[n])?
+        Tensor::made_raw::<f64>(&[n], |v| (0..n).zip(v).for_each(|(i, v)| *v = at(i).to_f64()))?
     };
     if wide.dtype() == dtype { Ok(wide) } else { crate::ops::copy::cast_to(&wide, dtype) }
+}
+/// A length that was computed in floating point.
+fn length(n: f64) -> Result<i64> {
+    ensure!(n >= 0.0 && n < i64::MAX as f64, Runtime, "invalid size, possible overflow?");
+    Ok(n as i64)
 }
 
 fn arange_dtype(given: Opt<DType>, args: &[Scalar]) -> DType {
@@ -291,11 +305,10 @@ pub fn arange_step(
     let n = if integral && dtype.is_integral(false) {
         let (s, e, d) = (start.to_i64() as i128, end.to_i64() as i128, step.to_i64() as i128);
         let span = if d > 0 { e - s + d - 1 } else { s - e - d - 1 };
-        span / d.abs()
+        i64::try_from(span / d.abs()).map_err(|_| Error::runtime("invalid size, possible overflow?"))?
     } else {
-        ((e - s) / d).ceil() as i128
+        length(((e - s) / d).ceil())?
     };
-    let n = i64::try_from(n).map_err(|_| Error::runtime("invalid size, possible overflow?"))?;
     let int_steps = dtype.is_integral(false);
     sequence(
         n,
@@ -356,7 +369,7 @@ pub fn range_step(
         Runtime,
         "upper bound and lower bound inconsistent with step sign"
     );
-    let n = ((e - s) / d).floor() as i64 + 1;
+    let n = length(((e - s) / d).floor() + 1.0)?;
     sequence(n, dtype, device, |i| Scalar::Float(s + i as f64 * d), false)
 }
 /// `linspace`: the second half is counted from the end, as PyTorch does.
@@ -392,9 +405,9 @@ pub fn linspace(
     ensure!(
         !complex,
         Runtime,
-        "linspace: inferred dtype {} can't be safely cast to passed dtype {}",
-        promotion::default_complex_dtype(),
-        dtype
+        "torch.linspace(): inferred dtype {} can't be safely cast to passed dtype {}",
+        if promotion::default_dtype() == DType::F64 { "c10::complex<double>" } else { "c10::complex<float>" },
+        dtype.scalar_type_name()
     );
     let (s, e) = (start.to_f64(), end.to_f64());
     let half = steps / 2;
@@ -506,7 +519,7 @@ macro_rules! new_like {
     )*};
 }
 new_like! {
-    new_zeros() zeros;
+    new_zeros() zeros_any;
     new_ones() ones;
     new_full(fill_value: Scalar) full;
     new_empty_strided(stride: &[i64]) empty_strided;
@@ -530,30 +543,52 @@ pub fn new_empty(
     )
 }
 
+/// Row and column numbers of a triangle's elements, row by row, as two rows.
 fn triangle_indices(
     row: i64,
     col: i64,
     dtype: DType,
     device: Device,
-    keep: impl Fn(i64, i64) -> bool,
+    lower: bool,
+    offset: i64,
 ) -> Result<Tensor> {
     ensure!(row >= 0, Runtime, "row must be non-negative, got{row}");
     ensure!(col >= 0, Runtime, "col must be non-negative, got{col}");
-    geometry::checked_bytes(&[row, col], 16)?;
-    let (mut r, mut c) = (Vec::new(), Vec::new());
-    for i in 0..row {
-        for j in (0..col).filter(|j| keep(i, *j)) {
-            r.push(i);
-            c.push(j);
-        }
-    }
-    let n = r.len() as i64;
-    r.extend(c);
-    let t = Tensor::from_vec_raw(r, &[2, n])?;
-    if device == Device::Meta {
+    let below = lower_triangle_size(row as i128, col as i128, offset as i128 - i128::from(!lower));
+    let n = if lower { below } else { row as i128 * col as i128 - below };
+    let n = i64::try_from(n)
+        .map_err(|_| Error::memory(format!("Storage size calculation overflowed with sizes=[2, {n}]")))?;
+    if device != Device::Cpu || n == 0 {
         return Tensor::empty_raw(&[2, n], dtype, device);
     }
+    let t = Tensor::made_raw::<i64>(&[2, n], |v| {
+        let (rows, cols) = v.split_at_mut(n as usize);
+        let mut at = 0;
+        // only the rows that have any: there may be many more
+        let rows_with_any = if lower {
+            offset.min(0).saturating_neg().min(row)..row
+        } else {
+            0..row.min(col.saturating_sub(offset))
+        };
+        for i in rows_with_any {
+            // the first column that is not in the lower triangle of this row
+            let edge = i.saturating_add(offset).saturating_add(i64::from(lower)).clamp(0, col);
+            for j in if lower { 0..edge } else { edge..col } {
+                (rows[at], cols[at]) = (i, j);
+                at += 1;
+            }
+        }
+    })?;
     if dtype == DType::I64 { Ok(t) } else { crate::ops::copy::cast_to(&t, dtype) }
+}
+/// Elements `(i, j)` of a matrix with `j - i <= offset`.
+fn lower_triangle_size(row: i128, col: i128, offset: i128) -> i128 {
+    // rows before `first` have none, rows from `full` on have all
+    let first = (-offset).clamp(0, row);
+    let full = (col - 1 - offset).clamp(first, row);
+    let (a, b) = (first + offset + 1, full + offset);
+    let partial = if full > first { (a + b) * (full - first) / 2 } else { 0 };
+    partial + (row - full) * col
 }
 /// `tril_indices`
 pub fn tril_indices(
@@ -566,7 +601,7 @@ pub fn tril_indices(
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
     let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
-    triangle_indices(row, col, d, dev, |i, j| j - i <= offset)
+    triangle_indices(row, col, d, dev, true, offset)
 }
 /// `triu_indices`
 pub fn triu_indices(
@@ -579,5 +614,5 @@ pub fn triu_indices(
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
     let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
-    triangle_indices(row, col, d, dev, |i, j| j - i >= offset)
+    triangle_indices(row, col, d, dev, false, offset)
 }

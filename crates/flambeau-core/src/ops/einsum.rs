@@ -1,6 +1,6 @@
 //! `einsum`: each pair of operands becomes one batched product.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::geometry::SizeVec;
 use crate::tensor::Tensor;
 use crate::{bail, ensure, ops};
@@ -11,9 +11,15 @@ type Label = u32;
 const ELLIPSIS: Label = 1000;
 type Labels = SmallVec<[Label; 8]>;
 
-fn parse_operand(text: &str, t: &Tensor, index: usize) -> Result<Labels> {
+fn invalid_subscript(at: usize) -> Error {
+    Error::runtime(format!(
+        "einsum(): invalid subscript given at index {at} in the equation string, subscripts must be in [a-zA-Z]"
+    ))
+}
+/// Labels of operand `index`, whose subscripts stand at `start` of the equation.
+fn parse_operand(text: &str, t: &Tensor, index: usize, start: usize) -> Result<Labels> {
     let mut out = Labels::new();
-    let mut chars = text.chars().filter(|c| !c.is_whitespace()).peekable();
+    let mut chars = text.chars().filter(|c| !c.is_whitespace());
     let letters = text.chars().filter(|c| c.is_ascii_alphabetic()).count();
     let mut seen = false;
     while let Some(c) = chars.next() {
@@ -34,10 +40,7 @@ fn parse_operand(text: &str, t: &Tensor, index: usize) -> Result<Labels> {
                 out.extend((0..n as u32).map(|i| ELLIPSIS + n as u32 - 1 - i));
             }
             c if c.is_ascii_alphabetic() => out.push(c as Label),
-            c => bail!(
-                Runtime,
-                "einsum(): invalid subscript given at index {index} in the equation string, subscripts must be in [a-zA-Z], got {c}"
-            ),
+            c => return Err(invalid_subscript(start + text.find(c).unwrap_or(0))),
         }
     }
     if out.len() != t.dim() {
@@ -162,8 +165,10 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
         "einsum(): fewer operands were provided than specified in the equation"
     );
     let mut operands: Vec<(Tensor, Labels)> = Vec::with_capacity(tensors.len());
+    let mut start = 0;
     for (i, (p, t)) in parts.iter().zip(tensors).enumerate() {
-        operands.push(diagonals(t.clone(), parse_operand(p, t, i)?)?);
+        operands.push(diagonals(t.clone(), parse_operand(p, t, i, start)?)?);
+        start += p.len() + 1;
     }
     let ellipsis = operands
         .iter()
@@ -206,10 +211,7 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
                         );
                         out.push(l);
                     }
-                    c => bail!(
-                        Runtime,
-                        "einsum(): invalid subscript given in the output of the equation string, subscripts must be in [a-zA-Z], got {c}"
-                    ),
+                    c => return Err(invalid_subscript(lhs.len() + 2 + r.find(c).unwrap_or(0))),
                 }
             }
         }

@@ -58,7 +58,7 @@ pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<OutMeta> {
                 t.sizes()[k]
             );
         }
-        sizes[d] += t.sizes()[d];
+        sizes[d] = geometry::size_add(sizes[d], t.sizes()[d])?;
     }
     let mut m = OutMeta::new(sizes, dtype, device);
     if tensors.iter().all(|t| {
@@ -175,25 +175,18 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let extra = repeats.len() - self_.dim();
     let mut sizes = SizeVec::from_elem(1, extra);
     sizes.extend_from_slice(self_.sizes());
-    for r in repeats {
-        ensure!(
-            *r >= 0,
-            Runtime,
-            "Trying to create tensor with negative dimension {r}: {}",
-            fmt_sizes(repeats)
-        );
-    }
-    let x = ops::reshape(self_, &sizes)?;
     // [r0, n0, r1, n1, ...] expanded, then joined
     let (mut one, mut wide, mut joined) = (SizeVec::new(), SizeVec::new(), SizeVec::new());
     for (n, r) in sizes.iter().zip(repeats) {
         one.extend_from_slice(&[1, *n]);
         wide.extend_from_slice(&[*r, *n]);
-        joined.push(n.checked_mul(*r).ok_or_else(|| Error::memory("repeat: size overflow"))?);
+        joined.push(geometry::size_mul(*n, *r)?);
     }
+    geometry::checked_bytes(&joined, self_.element_size())?;
+    geometry::checked_numel(repeats)?;
+    let x = ops::reshape(self_, &sizes)?;
     let e =
         ops::expand(&ops::view(&ops::contiguous(&x, crate::MemoryFormat::Contiguous)?, &one)?, &wide, false)?;
-    geometry::checked_numel(&joined)?;
     ops::view(&ops::clone(&e, Some(crate::MemoryFormat::Contiguous))?, &joined)
 }
 /// `tile`
@@ -222,7 +215,7 @@ pub fn flip_cpu(self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
     if rest.is_empty() {
         // one dimension: reverse an index along it
         let n = self_.sizes()[first];
-        let order = Tensor::from_vec_raw((0..n).rev().collect::<Vec<i64>>(), &[n])?;
+        let order = Tensor::made_raw::<i64>(&[n], |v| (0..n).rev().zip(v).for_each(|(i, v)| *v = i))?;
         let r = ops::index_select(&ops::detach(self_)?, first as i64, &order)?;
         return copy_into(out, &r);
     }
@@ -335,9 +328,11 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(chunks > 0, Runtime, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let d = wrap_dim(dim, self_.dim())?;
     let n = self_.sizes()[d];
-    let size = (n + chunks - 1) / chunks;
+    let size = n / chunks + i64::from(n % chunks != 0);
     if size == 0 && n == 0 {
-        return ops::split_with_sizes(self_, &vec![0; chunks as usize], dim);
+        let mut none = geometry::room(chunks)?;
+        none.resize(chunks as usize, 0);
+        return ops::split_with_sizes(self_, &none, dim);
     }
     ops::split(self_, size, dim)
 }
@@ -353,13 +348,11 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
     let n = self_.sizes()[d as usize];
     let (small, big) = (n / sections, n % sections);
     let mut start = 0;
-    (0..sections)
-        .map(|i| {
-            let len = small + i64::from(i < big);
-            start += len;
-            ops::slice(self_, d, Some(start - len), Some(start), 1)
-        })
-        .collect()
+    crate::ops::views::views(sections, |i| {
+        let len = small + i64::from(i < big);
+        start += len;
+        ops::slice(self_, d, Some(start - len), Some(start), 1)
+    })
 }
 /// `tensor_split.indices`
 pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -597,10 +590,13 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
         blocks.push(at_least(t, 2)?);
     }
     let dtype = state.finish()?;
-    let (rows, cols) = blocks.iter().fold((0, 0), |(r, c), b| (r + b.sizes()[0], c + b.sizes()[1]));
+    let (mut rows, mut cols) = (0, 0);
+    for b in &blocks {
+        (rows, cols) = (geometry::size_add(rows, b.sizes()[0])?, geometry::size_add(cols, b.sizes()[1])?);
+    }
+    geometry::checked_bytes(&[rows, cols], dtype.size())?;
     let mut bands = Vec::with_capacity(blocks.len());
     let mut at = 0;
-    let _ = rows;
     for b in &blocks {
         let b = ops::to(b, Some(dtype), None, None, None, false, false, None)?;
         let (r, c) = (b.sizes()[0], b.sizes()[1]);
@@ -612,9 +608,12 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 fn triangle(self_: &Tensor, diagonal: i64, out: &Tensor, lower: bool) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
     // a mask of rows and columns, applied as a selection: zeros of a NaN stay zeros
     let (r, c) = (self_.sizes()[self_.dim() - 2], self_.sizes()[self_.dim() - 1]);
-    let mut mask = Vec::with_capacity((r * c) as usize);
+    let mut mask = geometry::room(r * c)?;
     for i in 0..r {
         for j in 0..c {
             let keep = if lower { j - i <= diagonal } else { j - i >= diagonal };
@@ -649,7 +648,7 @@ pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<T
     let (a, b) = (wrap_dim(dim1, rank)?, wrap_dim(dim2, rank)?);
     ensure!(a != b, Runtime, "diagonal dimensions cannot be identical {dim1}, {dim2}");
     ensure!(self_.dim() > 0, Runtime, "diag_embed expects at least a 1-dimensional tensor");
-    let n = self_.sizes()[self_.dim() - 1] + offset.abs();
+    let n = geometry::size_add(self_.sizes()[self_.dim() - 1], offset.saturating_abs())?;
     let mut sizes = sv(&self_.sizes()[..self_.dim() - 1]);
     for d in [a.min(b), a.max(b)] {
         sizes.insert(d, n);
@@ -727,21 +726,16 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
     let mut total: i64 = 0;
     for v in &r {
         ensure!(*v >= 0, Runtime, "repeats can not be negative");
-        total = total.checked_add(*v).ok_or_else(|| Error::memory("repeat_interleave: size overflow"))?;
+        total = geometry::size_add(total, *v)?;
     }
-    geometry::checked_bytes(&[total], 8)?;
     ensure!(output_size.is_none_or(|o| o == total), Runtime, "allocated size does not match required size");
-    let out = Tensor::empty_raw(&[total], DType::I64, Device::Cpu)?;
-    {
-        let a = crate::access::Access::new(&[], &[&out])?;
-        let o = a.slice_mut::<i64>(0)?;
+    Tensor::made_raw::<i64>(&[total], |o| {
         let mut at = 0;
         for (i, v) in r.iter().enumerate() {
             o[at..at + *v as usize].fill(i as i64);
             at += *v as usize;
         }
-    }
-    Ok(out)
+    })
 }
 
 /// `swapaxes`

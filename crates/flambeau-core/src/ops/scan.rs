@@ -164,6 +164,7 @@ fn no_bool(name: &str, all: &[&Tensor]) -> Result<()> {
 /// The spacing tensor as differences that broadcast against `y`'s slices.
 fn widths(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, y.dim())?;
+    ensure!(y.dim() > 0, Index, "Dimension specified as {d} but tensor has no dimensions");
     let n = y.sizes()[d];
     let x = if x.dim() == 1 {
         ensure!(x.sizes()[0] == n, Runtime, "trapezoid: There must be one `x` value for each sample point");

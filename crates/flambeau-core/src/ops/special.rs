@@ -34,11 +34,25 @@ pub fn polygamma_plan(n: i64, self_: &Tensor) -> Result<Planned<'_>> {
 pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
     ensure!(p >= 1, Runtime, "p has to be greater than or equal to 1");
     let one = Scalar::Int(1);
-    let pi_part = (p * (p - 1)) as f64 / 4.0 * std::f64::consts::PI.ln();
-    let mut sum = ops::lgamma(self_)?;
-    for i in 1..p {
-        let half = crate::ergonomic::wrapped_number(Scalar::Float(i as f64 / 2.0))?;
-        sum = ops::add(&sum, &ops::lgamma(&ops::sub(self_, &half, one)?)?, one)?;
-    }
+    let pi_part = p as f64 * (p - 1) as f64 / 4.0 * std::f64::consts::PI.ln();
+    // all terms in one dimension more, as PyTorch has them: a p beyond the memory is an error and no endless loop
+    let dtype = if self_.dtype().is_floating() { self_.dtype() } else { crate::promotion::default_dtype() };
+    let (from, half) = (Scalar::Float(0.5 - p as f64 / 2.0), Scalar::Float(0.5));
+    let shifts = ops::arange_step(from, half, half, Some(dtype), None, Some(self_.device()), None)?;
+    let terms = ops::lgamma(&ops::add(&ops::unsqueeze(self_, -1)?, &shifts, one)?)?;
+    let sum = ops::sum(&terms, Some(&[-1]), false, None)?;
     ops::add(&sum, &crate::ergonomic::wrapped_number(Scalar::Float(pi_part))?, one)
+}
+
+/// Degrees up to which the recurrences of Laguerre and Legendre polynomials are followed: they take as many steps.
+const MAX_DEGREE: f64 = 16_777_216.0;
+/// PyTorch runs a recurrence as long as the degree says, for years if need be; here that is an error.
+pub fn degree_check(_x: &Tensor, n: &Tensor) -> Result<()> {
+    if n.device() != crate::Device::Cpu || n.numel() == 0 || n.dtype() == crate::DType::Bool || n.is_complex()
+    {
+        return Ok(());
+    }
+    let top: f64 = ops::amax(&ops::detach(n)?, &[], false)?.try_item()?;
+    ensure!(top.is_nan() || top <= MAX_DEGREE, Missing, "polynomials of a degree above {MAX_DEGREE}");
+    Ok(())
 }

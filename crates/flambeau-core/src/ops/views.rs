@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::geometry::{self, SizeVec, fmt_sizes, wrap_dim};
 use crate::ops;
-use crate::tensor::{LazyBits, Tensor};
+use crate::tensor::{LazyBits, Tensor, tensor_list};
 use crate::{DType, bail, ensure};
 
 #[inline]
@@ -56,11 +56,11 @@ pub fn view_dtype(self_: &Tensor, dtype: DType) -> Result<Tensor> {
         );
         if a > b {
             let r = a / b;
-            sizes[d] *= r;
+            sizes[d] = geometry::size_mul(sizes[d], r)?;
             for s in strides.iter_mut().take(d) {
-                *s *= r;
+                *s = s.saturating_mul(r);
             }
-            offset *= r;
+            offset = offset.saturating_mul(r);
         } else {
             let r = b / a;
             ensure!(
@@ -177,7 +177,7 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     // new dimensions that are not expanded get the stride of a contiguous tensor, as PyTorch computes it
     for i in (0..extra).rev() {
         if target[i] == 1 && i + 1 < target.len() {
-            st[i] = target[i + 1] * st[i + 1];
+            st[i] = target[i + 1].saturating_mul(st[i + 1]);
         } else if target[i] == 1 {
             st[i] = 1;
         }
@@ -194,7 +194,7 @@ pub fn tensor_type_name(t: &Tensor) -> String {
 pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, self_.dim() + 1)?;
     let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
-    let st = if d >= sizes.len() { 1 } else { sizes[d] * strides[d] };
+    let st = if d >= sizes.len() { 1 } else { sizes[d].saturating_mul(strides[d]) };
     sizes.insert(d, 1);
     strides.insert(d, st);
     self_.view_raw(sizes, strides, self_.storage_offset())
@@ -235,7 +235,7 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     );
     let i = if index < 0 { index + n } else { index };
     let (mut sizes, mut strides) = (sv(self_.sizes()), sv(self_.strides()));
-    let offset = self_.storage_offset() + i * strides[d];
+    let offset = geometry::offset_at(self_.storage_offset(), i, strides[d]);
     sizes.remove(d);
     strides.remove(d);
     self_.view_raw(sizes, strides, offset)
@@ -245,12 +245,12 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
     ensure!(self_.dim() > 0, Runtime, "slice() cannot be applied to a 0-dim tensor.");
     let d = wrap_dim(dim, self_.dim())?;
-    ensure!(step > 0, Value, "slice step must be positive");
+    ensure!(step > 0, Runtime, "slice step must be positive");
     let n = self_.sizes()[d];
     let clamp = |v: i64| (if v < 0 { v.saturating_add(n) } else { v }).clamp(0, n);
     let s = clamp(start.unwrap_or(0));
     let e = clamp(end.unwrap_or(i64::MAX)).max(s);
-    let offset = self_.storage_offset() + s * self_.strides()[d];
+    let offset = geometry::offset_at(self_.storage_offset(), s, self_.strides()[d]);
     let len = e - s;
     if step == 1 {
         return self_.view_edited(offset, |sizes, _| sizes[d] = len);
@@ -292,9 +292,10 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
         if offset >= 0 { n.min(m.saturating_sub(offset)) } else { (n.saturating_add(offset)).min(m) }.max(0);
     let mut start = self_.storage_offset();
     if len > 0 {
-        start += if offset >= 0 { offset * strides[b] } else { -offset * strides[a] };
+        let st = if offset >= 0 { strides[b] } else { strides[a] };
+        start = geometry::offset_at(start, offset.saturating_abs(), st);
     }
-    let st = strides[a] + strides[b];
+    let st = strides[a].saturating_add(strides[b]);
     for d in [a.max(b), a.min(b)] {
         sizes.remove(d);
         strides.remove(d);
@@ -318,7 +319,7 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
     strides.push(last);
     if rank > 0 {
         sizes[d] = (max - size) / step + 1;
-        strides[d] *= step;
+        strides[d] = strides[d].saturating_mul(step);
     }
     self_.view_raw(sizes, strides, self_.storage_offset())
 }
@@ -327,7 +328,7 @@ pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Te
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(self_.dim() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let d = wrap_dim(dim, self_.dim())?;
-    (0..self_.sizes()[d]).map(|i| select(self_, d as i64, i)).collect()
+    views(self_.sizes()[d], |i| select(self_, d as i64, i))
 }
 
 /// `split.Tensor`
@@ -346,12 +347,18 @@ pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         "split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
     );
     let chunks = if split_size == 0 { 1 } else { ((n - 1).div_euclid(split_size) + 1).max(1) };
-    (0..chunks)
-        .map(|i| {
-            let s = i * split_size;
-            slice(self_, d as i64, Some(s), Some(n.min(s.saturating_add(split_size))), 1)
-        })
-        .collect()
+    views(chunks, |i| {
+        let s = i * split_size;
+        slice(self_, d as i64, Some(s), Some(n.min(s.saturating_add(split_size))), 1)
+    })
+}
+/// A list of `n` views. A short argument can ask for more of them than there is memory.
+pub(crate) fn views(n: i64, mut view: impl FnMut(i64) -> Result<Tensor>) -> Result<Vec<Tensor>> {
+    let mut all = tensor_list(n)?;
+    for i in 0..n {
+        all.push(view(i)?);
+    }
+    Ok(all)
 }
 
 /// `split_with_sizes`
@@ -359,16 +366,16 @@ pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result
     ensure!(self_.dim() > 0, Runtime, "split_with_sizes expects at least a 1-dimensional tensor");
     let d = wrap_dim(dim, self_.dim())?;
     let n = self_.sizes()[d];
+    ensure!(
+        split_sizes.iter().all(|s| *s >= 0),
+        Runtime,
+        "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={}",
+        fmt_sizes(split_sizes)
+    );
     let mut start = 0;
-    let mut out = Vec::with_capacity(split_sizes.len());
+    let mut out = tensor_list(split_sizes.len() as i64)?;
     for &len in split_sizes {
-        ensure!(
-            len >= 0,
-            Runtime,
-            "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={}",
-            fmt_sizes(split_sizes)
-        );
-        if start + len > n {
+        if len > n - start {
             break;
         }
         out.push(slice(self_, d as i64, Some(start), Some(start + len), 1)?);
@@ -405,10 +412,16 @@ pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
          as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias the original."
     );
     let mut sizes = sv(self_.sizes());
-    let mut strides: SizeVec = self_.strides().iter().map(|s| s * 2).collect();
+    let mut strides: SizeVec = self_.strides().iter().map(|s| s.saturating_mul(2)).collect();
     sizes.push(2);
     strides.push(1);
-    self_.view_typed(sizes, strides, self_.storage_offset() * 2, self_.dtype().to_real(), self_.lazy_bits())
+    self_.view_typed(
+        sizes,
+        strides,
+        self_.storage_offset().saturating_mul(2),
+        self_.dtype().to_real(),
+        self_.lazy_bits(),
+    )
 }
 
 /// `view_as_complex`
@@ -475,7 +488,7 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
         return Ok(self_.clone());
     }
     let mut shape = sv(&self_.sizes()[..s]);
-    shape.push(self_.sizes()[s..=e].iter().product());
+    shape.push(geometry::view_numel(&self_.sizes()[s..=e])?);
     shape.extend_from_slice(&self_.sizes()[e + 1..]);
     ops::reshape(self_, &shape)
 }

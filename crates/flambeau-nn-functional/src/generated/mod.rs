@@ -317,6 +317,5 @@ fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {
 }
 
 #[cfg(not(miri))]
-#[allow(unsafe_code)]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static ENTRY: &CrateReg = &REG;

@@ -23,7 +23,7 @@ pub fn fill() {
     o::NATIVE_LAYER_NORM_BACKWARD.register(Key::Autograd, native_layer_norm_backward_autograd);
     o::FUSED_RMS_NORM.register(Key::Autograd, fused_rms_norm_autograd);
     o::FUSED_RMS_NORM_BACKWARD.register(Key::Autograd, fused_rms_norm_backward_autograd);
-    o::NATIVE_GROUP_NORM.register(Key::Autograd, native_group_norm_autograd);
+    o::FUSED_GROUP_NORM.register(Key::Autograd, fused_group_norm_autograd);
     o::NATIVE_GROUP_NORM_BACKWARD.register(Key::Autograd, native_group_norm_backward_autograd);
 }
 
@@ -652,8 +652,8 @@ fn fused_rms_norm_backward_autograd(
     Ok(out)
 }
 
-/// Node of `native_group_norm`.
-pub struct NativeGroupNormBackward {
+/// Node of `_fused_group_norm`.
+pub struct FusedGroupNormBackward {
     bias: SavedOpt,
     c: i64,
     eps: f64,
@@ -665,8 +665,8 @@ pub struct NativeGroupNormBackward {
     result2: Saved,
     weight: SavedOpt,
 }
-impl Backward for NativeGroupNormBackward {
-    const NAME: &'static str = "NativeGroupNormBackward0";
+impl Backward for FusedGroupNormBackward {
+    const NAME: &'static str = "FusedGroupNormBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let need = cx.needs();
@@ -698,7 +698,7 @@ impl Backward for NativeGroupNormBackward {
         self.weight.release();
     }
 }
-fn native_group_norm_autograd(
+fn fused_group_norm_autograd(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
@@ -710,10 +710,10 @@ fn native_group_norm_autograd(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
     let (mut out0, out1, out2) =
-        rt::below(|| ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
+        rt::below(|| ops::fused_group_norm(input, weight, bias, n, c, hxw, group, eps))?;
     if rec {
         let edges = Edges::of([Some(input), weight, bias]);
-        let body = NativeGroupNormBackward {
+        let body = FusedGroupNormBackward {
             bias: SavedOpt::input(bias),
             c,
             eps,
@@ -758,7 +758,7 @@ fn native_group_norm_autograd(
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
                     let bias = bias.map(|_| a.one()).transpose()?;
-                    let r = ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps)?;
+                    let r = ops::fused_group_norm(input, weight, bias, n, c, hxw, group, eps)?;
                     Ok(vec![r.0])
                 },
             )

@@ -47,7 +47,7 @@ pub fn scaled_dot_product_attention(
     ensure!(
         query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
         Runtime,
-        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): {}, key.dim(): {} and value.dim(): {} instead.",
+        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {} key.dim: {} and value.dim: {} instead.",
         query.dim(),
         key.dim(),
         value.dim()

@@ -107,7 +107,13 @@ pub fn convolution_meta(
         let reach = dilation[d].checked_mul(w[d + 2] - 1).and_then(|r| r.checked_add(1));
         let reach = reach.ok_or_else(|| Error::runtime("convolution: dilation is too large"))?;
         let room = padding[d].checked_mul(2).and_then(|p| p.checked_add(x[d + 2]));
-        let room = room.ok_or_else(|| Error::runtime("convolution: padding is too large"))?;
+        let room = room.ok_or_else(|| {
+            Error::runtime(format!(
+                "Given padding={} at dimension {d} , expected padding to be at most {}",
+                padding[d],
+                i64::MAX / 2
+            ))
+        })?;
         if transposed {
             ensure!(
                 extra[d] < stride[d].max(dilation[d]),

@@ -33,6 +33,7 @@ pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
 }
 
 fn check(p: f64) -> Result<()> {
+    ensure!(!p.is_nan(), Runtime, "dropout probability has to be between 0 and 1, but got nan");
     ensure!((0.0..=1.0).contains(&p), Value, "dropout probability has to be between 0 and 1, but got {p:?}");
     Ok(())
 }

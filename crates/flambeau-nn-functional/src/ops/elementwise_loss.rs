@@ -639,7 +639,9 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     let v = tensor.try_to_vec::<i64>()?;
     let n = if num_classes == -1 {
         ensure!(!v.is_empty(), Runtime, "Can not infer total number of classes from empty tensor.");
-        v.iter().max().copied().unwrap_or(0) + 1
+        let largest = v.iter().max().copied().unwrap_or(0);
+        ensure!(largest < i64::MAX, Runtime, "zeros: Dimension size must be non-negative.");
+        largest + 1
     } else {
         num_classes
     };

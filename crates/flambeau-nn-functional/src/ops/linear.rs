@@ -1,17 +1,12 @@
 //! Linear and bilinear layers.
 
-use super::util::{done, plain, resolved};
+use super::util::{cpp_type, done, plain, resolved};
 use crate::kernel::matmul as kernels;
 use flambeau_core::access::Access;
 use flambeau_core::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::out::OutMeta;
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use std::borrow::Cow;
-
-/// "float", as PyTorch's product errors call dtypes.
-fn short_type(d: DType) -> &'static str {
-    super::util::cpp_type(d)
-}
 
 /// `linear`
 pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<OutMeta> {
@@ -26,7 +21,7 @@ pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
     ensure!(w.len() <= 2, Runtime, "t() expects a tensor with <= 2 dimensions, but self is {}D", w.len());
     let (features, last) = (w[w.len() - 1], x[x.len() - 1]);
     if features != last {
-        let rows: i64 = x[..x.len() - 1].iter().product();
+        let rows = flambeau_core::geometry::view_numel(&x[..x.len() - 1])?;
         if w.len() == 1 {
             bail!(Runtime, "size mismatch, got input ({rows}), mat ({rows}x{last}), vec ({features})");
         }
@@ -40,9 +35,9 @@ pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
     ensure!(
         input.dtype() == weight.dtype(),
         Runtime,
-        "mat1 and mat2 must have the same dtype, but got {} and {}",
-        input.dtype().scalar_type_name(),
-        weight.dtype().scalar_type_name()
+        "expected m1 and m2 to have the same dtype, but got: {} != {}",
+        cpp_type(input.dtype()),
+        cpp_type(weight.dtype())
     );
     let mut sizes = SizeVec::from_slice(&x[..x.len() - 1]);
     sizes.extend_from_slice(&w[..w.len() - 1]);
@@ -65,7 +60,6 @@ pub fn linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
             fmt_sizes(b.sizes())
         );
     }
-    let _ = short_type;
     Ok(OutMeta::new(sizes, input.dtype(), input.device()))
 }
 

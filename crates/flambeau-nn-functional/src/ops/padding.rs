@@ -2,7 +2,7 @@
 
 use super::util::{done, plain};
 use flambeau_core::access::Access;
-use flambeau_core::geometry::{SizeVec, fmt_sizes};
+use flambeau_core::geometry::{self, SizeVec, fmt_sizes};
 use flambeau_core::out::OutMeta;
 use flambeau_core::{Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
@@ -38,7 +38,8 @@ fn constant_sizes(self_: &Tensor, pad: &[i64]) -> Result<(SizeVec, Vec<(i64, i64
     let all = by_dim(self_.dim(), pad, "constant_pad_nd")?;
     let mut sizes = SizeVec::new();
     for (d, p) in all.iter().enumerate() {
-        let n = grown(self_.sizes()[d], *p)?;
+        // what overflows is reported as PyTorch does, where it comes out negative
+        let n = grown(self_.sizes()[d], *p).unwrap_or(-1);
         ensure!(
             n >= 0,
             Runtime,
@@ -69,7 +70,7 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
             continue;
         }
         let n = self_.sizes()[d];
-        let (first, last) = ((-p.0).max(0), n - (-p.1).max(0));
+        let (first, last) = (p.0.saturating_neg().max(0), n.saturating_sub(p.1.saturating_neg().max(0)));
         if first >= last {
             return Ok(out);
         }
@@ -85,22 +86,22 @@ const REFLECT: i64 = 0;
 const REPLICATE: i64 = 1;
 
 /// For each position of the padded dimension the one of the input that it shows.
-fn sources(n: i64, (before, after): (i64, i64), mode: i64) -> Vec<usize> {
+fn sources(n: i64, (before, after): (i64, i64), mode: i64) -> Result<Vec<usize>> {
     // wrapping goes around what negative padding leaves
     let left = n + before.min(0) + after.min(0);
-    (-before..n + after)
-        .map(|i| {
-            let j = match mode {
-                REFLECT => {
-                    let j = i.abs();
-                    if j >= n { 2 * (n - 1) - j } else { j }
-                }
-                REPLICATE => i.clamp(0, n - 1),
-                _ => (i + before.min(0)).rem_euclid(left.max(1)) - before.min(0),
-            };
-            j as usize
-        })
-        .collect()
+    let mut all = geometry::room(n + before + after)?;
+    all.extend((-before..n + after).map(|i| {
+        let j = match mode {
+            REFLECT => {
+                let j = i.abs();
+                if j >= n { 2 * (n - 1) - j } else { j }
+            }
+            REPLICATE => i.clamp(0, n - 1),
+            _ => (i + before.min(0)).rem_euclid(left.max(1)) - before.min(0),
+        };
+        j as usize
+    }));
+    Ok(all)
 }
 /// The padded sizes, with PyTorch's checks.
 fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(i64, i64)>)> {
@@ -126,7 +127,7 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
                         "Padding value causes wrapping around more than once."
                     );
                     ensure!(
-                        n + before + after >= 0,
+                        n.saturating_add(before).saturating_add(after) >= 0,
                         Runtime,
                         "Negative padding value is resulting in an empty dimension"
                     );
@@ -141,18 +142,21 @@ fn padded_sizes(sizes: &[i64], pad: &[i64], mode: i64) -> Result<(SizeVec, Vec<(
             );
         }
         let g = grown(n, *p)?;
+        let sane = |v: i64| v.unsigned_abs() < 1 << 61;
+        ensure!(sane(n) && sane(before) && sane(after), Runtime, "pad: the padded size overflows");
         ensure!(g >= 1 || *p == (0, 0), Runtime, "input (W: {n}) is too small. Calculated output W: {g}");
         out.push(g);
     }
     Ok((out, all))
 }
-fn maps(sizes: &[i64], all: &[(i64, i64)], mode: i64) -> Vec<Vec<usize>> {
-    let mut maps: Vec<Vec<usize>> = sizes.iter().zip(all).map(|(n, p)| sources(*n, *p, mode)).collect();
-    let strides = flambeau_core::geometry::contiguous_strides(sizes);
+fn maps(sizes: &[i64], all: &[(i64, i64)], mode: i64) -> Result<Vec<Vec<usize>>> {
+    let mut maps: Vec<Vec<usize>> =
+        sizes.iter().zip(all).map(|(n, p)| sources(*n, *p, mode)).collect::<Result<_>>()?;
+    let strides = geometry::contiguous_strides(sizes);
     for (m, s) in maps.iter_mut().zip(&strides) {
         m.iter_mut().for_each(|i| *i *= *s as usize);
     }
-    maps
+    Ok(maps)
 }
 
 /// `_pad_gather`
@@ -162,9 +166,12 @@ pub fn pad_gather_meta(self_: &Tensor, pad: &[i64], mode: i64) -> Result<OutMeta
 }
 /// `_pad_gather`
 pub fn pad_gather_cpu(self_: &Tensor, pad: &[i64], mode: i64, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
     let (_, all) = padded_sizes(self_.sizes(), pad, mode)?;
     let x = plain(self_)?;
-    let maps = maps(x.sizes(), &all, mode);
+    let maps = maps(x.sizes(), &all, mode)?;
     let a = Access::new(&[&x], &[out])?;
     done(crate::kernel::pad::gather(&maps, a.any(0)?, a.any_mut(0)?), "pad", x.dtype())
 }
@@ -190,8 +197,11 @@ pub fn pad_scatter_cpu(
 ) -> Result<()> {
     let (_, all) = padded_sizes(sizes, pad, mode)?;
     let g = plain(grad_output)?;
-    let maps = maps(sizes, &all, mode);
     core_ops::zero_(out)?;
+    if grad_output.numel() == 0 {
+        return Ok(());
+    }
+    let maps = maps(sizes, &all, mode)?;
     let a = Access::new(&[&g], &[out])?;
     done(crate::kernel::pad::scatter(&maps, a.any(0)?, a.any_mut(0)?), "pad_backward", g.dtype())
 }

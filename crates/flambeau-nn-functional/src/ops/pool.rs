@@ -3,7 +3,7 @@
 use super::util::{done, per_dim, plain, us};
 use crate::kernel::pool as kernels;
 use flambeau_core::access::{Access, expect_dtype};
-use flambeau_core::geometry::{SizeVec, fmt_sizes};
+use flambeau_core::geometry::{self, SizeVec, fmt_sizes};
 use flambeau_core::out::OutMeta;
 use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::pool::{AdaptiveShape, AvgDivisor, PoolShape};
@@ -43,13 +43,27 @@ fn windows(
         Shape,
         "pooling: one stride, padding and dilation per spatial dimension"
     );
+    let given = [kernel, stride, pad, dilation];
+    ensure!(
+        given.iter().all(|l| l.iter().all(|v| i32::try_from(*v).is_ok())),
+        Runtime,
+        "value cannot be converted to type int without overflow"
+    );
+    if name == "max_pool1d" {
+        ensure!(
+            kernel[0] > 0,
+            Runtime,
+            "max_pool1d() kernel_size must be greater than zero, but got {}",
+            kernel[0]
+        );
+    }
+    ensure!(stride.iter().all(|k| *k > 0), Runtime, "stride should not be zero");
     ensure!(
         kernel.iter().all(|k| *k > 0),
         Runtime,
         "kernel size should be greater than zero, but got {}",
         named(kernel, "k")
     );
-    ensure!(stride.iter().all(|k| *k > 0), Runtime, "stride should not be zero");
     ensure!(
         dilation.iter().all(|k| *k > 0),
         Runtime,
@@ -60,7 +74,7 @@ fn windows(
     for d in 0..n {
         ensure!(pad[d] >= 0, Runtime, "pad must be non-negative, but got pad: {}", pad[d]);
         ensure!(
-            pad[d] <= (dilation[d].saturating_mul(kernel[d] - 1).saturating_add(1)) / 2,
+            pad[d] <= (dilation[d] * (kernel[d] - 1) + 1) / 2,
             Runtime,
             "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
             pad[d],
@@ -92,9 +106,12 @@ fn windows(
     let first = sizes.len() - n;
     let mut out = SizeVec::from_slice(&sizes[..first]);
     for d in 0..n {
-        let room = sizes[first + d] + 2 * pad[d] - dilation[d].saturating_mul(kernel[d] - 1) - 1;
-        let mut o = (room + if ceil { stride[d] - 1 } else { 0 }).div_euclid(stride[d]) + 1;
-        if ceil && (o - 1) * stride[d] >= sizes[first + d] + pad[d] {
+        // an expanded input may be as long as any number; the rest fits in 32 bits
+        let end = sizes[first + d].saturating_add(2 * pad[d]);
+        let room = end - dilation[d] * (kernel[d] - 1) - 1;
+        let mut o =
+            room.saturating_add(if ceil { stride[d] - 1 } else { 0 }).div_euclid(stride[d]).saturating_add(1);
+        if ceil && (o - 1).saturating_mul(stride[d]) >= sizes[first + d].saturating_add(pad[d]) {
             o -= 1;
         }
         out.push(o);
@@ -304,13 +321,13 @@ pub fn plane_scatter_cpu(
     spatial: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let first = sizes.len() - spatial as usize;
-    let planes: i64 = sizes[..first].iter().product();
-    let plane: i64 = sizes[first..].iter().product();
     let (g, i) = (plain(self_)?, plain(indices)?);
     if g.numel() == 0 {
         return core_ops::zero_(out);
     }
+    let first = sizes.len() - spatial as usize;
+    let planes: i64 = sizes[..first].iter().product();
+    let plane: i64 = sizes[first..].iter().product();
     let a = Access::new(&[&g, &i], &[out])?;
     done(
         kernels::max_pool_backward(
@@ -343,12 +360,12 @@ pub fn plane_unpool_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let (x, i) = (plain(self_)?, plain(indices)?);
-    let first = sizes.len() - spatial as usize;
-    let plane: i64 = sizes[first..].iter().product();
-    let each: i64 = i.sizes()[first..].iter().product();
     if x.numel() == 0 {
         return core_ops::zero_(out);
     }
+    let first = sizes.len() - spatial as usize;
+    let plane: i64 = sizes[first..].iter().product();
+    let each: i64 = i.sizes()[first..].iter().product();
     let a = Access::new(&[&x, &i], &[out])?;
     let idx = a.slice::<i64>(1)?;
     done(
@@ -366,11 +383,13 @@ pub fn plane_unpool_cpu(
 }
 /// `_plane_gather`
 pub fn plane_gather_meta(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<OutMeta> {
-    let first = (self_.dim() as i64 - spatial).max(0) as usize;
     real(self_, "max_pool_double_backward")?;
     expect_dtype(indices, DType::I64)?;
+    let first = self_.dim().wrapping_sub(spatial as usize);
     ensure!(
-        spatial >= 1 && indices.dim() == self_.dim() && self_.sizes()[..first] == indices.sizes()[..first],
+        (1..=self_.dim() as i64).contains(&spatial)
+            && indices.dim() == self_.dim()
+            && self_.sizes()[..first] == indices.sizes()[..first],
         Shape,
         "max pooling: indices {} do not fit an input of {}",
         fmt_sizes(indices.sizes()),
@@ -738,7 +757,13 @@ fn unpool(
         fmt_sizes(indices.sizes())
     );
     let first = x.len() - n;
-    let default: Vec<i64> = (0..n).map(|d| (x[first + d] - 1) * s[d] + k[d] - 2 * p[d]).collect();
+    // what does not fit is too large for any storage, which the allocation says
+    let default: Vec<i64> = (0..n)
+        .map(|d| {
+            let end = (x[first + d] - 1).saturating_mul(s[d]).saturating_add(k[d]);
+            end.saturating_sub(p[d].saturating_mul(2))
+        })
+        .collect();
     let out = match output_size {
         None => default,
         Some(o) => {
@@ -751,7 +776,7 @@ fn unpool(
                 o.len()
             );
             for d in 0..n {
-                let (low, high) = (default[d] - s[d], default[d] + s[d]);
+                let (low, high) = (default[d].saturating_sub(s[d]), default[d].saturating_add(s[d]));
                 ensure!(
                     low < o[d] && o[d] < high,
                     Value,
@@ -772,7 +797,8 @@ macro_rules! lp_pools {
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(input: &Tensor, norm_type: f64, kernel_size: &[i64], stride: Option<&[i64]>, ceil_mode: bool) -> Result<Tensor> {
             use super::util::number;
-            let k: i64 = per_dim(kernel_size, $n, stringify!($name), "kernel_size")?.iter().product();
+            let k = per_dim(kernel_size, $n, stringify!($name), "kernel_size")?;
+            let k = k.iter().try_fold(1, |n, k| geometry::size_mul(n, *k))?;
             let powers = core_ops::pow(input, &number(norm_type)?)?;
             let mean = super::$avg(&powers, kernel_size, stride, &[0], ceil_mode, true, $($div)?)?;
             // a negative sum of odd powers counts by its size

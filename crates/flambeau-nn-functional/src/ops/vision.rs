@@ -8,8 +8,8 @@ pub use blocks::*;
 pub use grid::*;
 pub use interpolate::*;
 
-use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{Result, Tensor, ensure, ops as core};
+use flambeau_core::geometry::{self, fmt_sizes, size_mul};
+use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
 
 /// `pixel_shuffle`
 pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
@@ -23,20 +23,23 @@ pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
     ensure!(r > 0, Runtime, "pixel_shuffle expects a positive upscale_factor, but got {r}");
     let n = x.len() - 3;
     let (c, h, w) = (x[n], x[n + 1], x[n + 2]);
-    let square = r.checked_mul(r).filter(|q| c % q == 0);
-    let Some(square) = square else {
-        flambeau_core::bail!(
-            Runtime,
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {}",
-            r.saturating_mul(r)
-        );
+    let Some(square) = r.checked_mul(r) else {
+        bail!(Value, "upscale factor is too large, (upscale_factor)^2 overflowed: upscale_factor={r}");
     };
+    ensure!(
+        c % square == 0,
+        Runtime,
+        "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {square}"
+    );
     let lead = &x[..n];
     let split = core::reshape(self_, &[lead, &[c / square, r, r, h, w]].concat())?;
     let mut order: Vec<i64> = (0..n as i64).collect();
     let at = n as i64;
     order.extend([at, at + 3, at + 1, at + 4, at + 2]);
-    core::reshape(&core::permute(&split, &order)?, &[lead, &[c / square, h * r, w * r]].concat())
+    core::reshape(
+        &core::permute(&split, &order)?,
+        &[lead, &[c / square, size_mul(h, r)?, size_mul(w, r)?]].concat(),
+    )
 }
 /// `pixel_unshuffle`
 pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
@@ -65,7 +68,10 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
     let mut order: Vec<i64> = (0..n as i64).collect();
     let at = n as i64;
     order.extend([at, at + 2, at + 4, at + 1, at + 3]);
-    core::reshape(&core::permute(&split, &order)?, &[lead, &[c * r * r, h / r, w / r]].concat())
+    core::reshape(
+        &core::permute(&split, &order)?,
+        &[lead, &[size_mul(size_mul(c, r)?, r)?, h / r, w / r]].concat(),
+    )
 }
 /// `channel_shuffle`
 pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
@@ -87,7 +93,7 @@ pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
         "Number of channels must be divisible by groups. Got {} channels and {groups} groups.",
         x[1]
     );
-    let rest: i64 = x[2..].iter().product();
+    let rest = geometry::view_numel(&x[2..])?;
     let y = core::reshape(input, &[x[0], groups, x[1] / groups, rest])?;
     core::reshape(&core::transpose(&y, 1, 2)?, x)
 }

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 /// Nesting that is accepted; deeper values would strain the stack of whoever walks the tree.
 const MAX_DEPTH: usize = 256;
 
+/// What a call counts beside its own level: reading one takes a larger part of the stack.
+const OBJECT_DEPTH: usize = 3;
+
 /// Calls that are given as [`Tree::Object`] even when not lenient, because a tensor library can carry them
 /// out from their arguments.
 const TENSOR_CALLS: [&str; 6] = [
@@ -91,7 +94,7 @@ impl Decoder<'_> {
                     vec![1],
                 )?)
             }
-            Value::Object(object) => self.object(id, object, depth)?,
+            Value::Object(object) => self.object(id, object, depth + OBJECT_DEPTH)?,
         })
     }
 

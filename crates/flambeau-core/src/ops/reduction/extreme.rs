@@ -183,6 +183,12 @@ macro_rules! order_dim {
         pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
             no_order("median_out", self_)?;
             let dims = one(self_, dim)?;
+            ensure!(
+                self_.dtype() != DType::Bool && !self_.is_complex(),
+                Unsupported,
+                "\"median_out\" not implemented for '{}'",
+                self_.dtype().scalar_type_name()
+            );
             if let [d] = dims[..] {
                 ensure!(
                     self_.sizes()[d] != 0,
@@ -234,7 +240,12 @@ pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
     no_order("kthvalue_cpu", self_)?;
     let dims = one_nonempty(self_, dim, "kthvalue()")?;
     let n = dims.first().map_or(1, |d| self_.sizes()[*d]);
-    ensure!(k >= 1 && k <= n, Runtime, "kthvalue(): selected number k out of range for dimension {dim}");
+    ensure!(
+        k >= 1 && k <= n,
+        Runtime,
+        "kthvalue(): selected number k out of range for dimension {}",
+        dims.first().unwrap_or(&0)
+    );
     Ok(values_indices(self_, &dims, keepdim))
 }
 /// `kthvalue`

@@ -2,7 +2,7 @@
 
 use crate::ops::util::{done, per_dim, plain};
 use flambeau_core::access::Access;
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::geometry::{fmt_sizes, size_mul};
 use flambeau_core::out::OutMeta;
 use flambeau_core::{Result, Tensor, bail, ensure, ops as core};
 
@@ -20,7 +20,7 @@ fn pair(v: &[i64], what: &str, least: i64) -> Result<[i64; 2]> {
     let v = per_dim(v, 2, "im2col", what)?;
     let text = if least > 0 { "greater than zero" } else { "not less than zero" };
     ensure!(
-        v.iter().all(|d| *d >= least && *d <= i32::MAX as i64),
+        v.iter().all(|d| *d >= least),
         Runtime,
         "{what} should be {text}, but got {what}_height: {} {what}_width: {}",
         v[0],
@@ -41,26 +41,33 @@ fn blocks(
     let dilation = pair(dilation, "dilation", 1)?;
     let padding = pair(padding, "padding", 0)?;
     let stride = pair(stride, "stride", 1)?;
-    let mut n = [0; 2];
+    let mut n = [0i64; 2];
+    let mut sane = true;
     for d in 0..2 {
-        let room = image[d] + 2 * padding[d] - dilation[d].saturating_mul(kernel[d] - 1) - 1;
-        n[d] = room.div_euclid(stride[d]) + 1;
+        let end = image[d].saturating_add(padding[d].saturating_mul(2));
+        let reach = dilation[d].saturating_mul(kernel[d] - 1).saturating_add(1);
+        n[d] = end.saturating_sub(reach).div_euclid(stride[d]).saturating_add(1);
+        // positions are computed as `block * stride + tap * dilation - padding`
+        sane &= [end, reach, padding[d]].iter().all(|v| *v < 1 << 61);
     }
     if n[0] < 1 || n[1] < 1 {
         let t = |v: [i64; 2]| format!("({}, {})", v[0], v[1]);
-        let what = if of_output { "output_size" } else { "spatial size" };
+        let sizes = format!("kernel_size={}, dilation={}, padding={}", t(kernel), t(dilation), t(padding));
+        let found = format!("calculated shape of the array of sliding blocks as {}", t(n));
+        if of_output {
+            let (image, stride) = (t(image), t(stride));
+            bail!(
+                Runtime,
+                "Given output_size={image}, {sizes}, stride={stride}, {found}, which is too small (non-positive)"
+            );
+        }
         bail!(
             Runtime,
-            "Given {} {what} {}, kernel_size={}, dilation={}, padding={}, {}calculated shape of the array of sliding blocks as {}, but its components must be at least one.",
-            if of_output { "an" } else { "input with" },
-            t(image),
-            t(kernel),
-            t(dilation),
-            t(padding),
-            if of_output { format!("stride={}, ", t(stride)) } else { String::new() },
-            t([n[0].max(0), n[1].max(0)])
+            "Given input with spatial size {}, {sizes}, {found}, but its components must be at least one.",
+            t(image)
         );
     }
+    ensure!(sane, Runtime, "sliding blocks: the padded image is too large");
     Ok(Blocks { kernel, dilation, padding, stride, image, blocks: n })
 }
 
@@ -82,7 +89,8 @@ pub fn im2col_meta(
     );
     let b = blocks([x[batch + 1], x[batch + 2]], kernel_size, dilation, padding, stride, false)?;
     let mut sizes = x[..batch].to_vec();
-    sizes.extend([x[batch] * b.kernel[0] * b.kernel[1], b.blocks[0] * b.blocks[1]]);
+    let taps = size_mul(b.kernel[0], b.kernel[1])?;
+    sizes.extend([size_mul(x[batch], taps)?, size_mul(b.blocks[0], b.blocks[1])?]);
     Ok(OutMeta::of(&sizes, self_.dtype(), self_.device()))
 }
 /// `im2col`
@@ -120,7 +128,7 @@ pub fn col2im_meta(
         fmt_sizes(x)
     );
     let kernel = pair(kernel_size, "kernel", 1)?;
-    let taps = kernel[0] * kernel[1];
+    let taps = size_mul(kernel[0], kernel[1])?;
     ensure!(
         x[batch] % taps == 0,
         Runtime,
@@ -130,7 +138,7 @@ pub fn col2im_meta(
         kernel[1]
     );
     let b = blocks(image, kernel_size, dilation, padding, stride, true)?;
-    let want = b.blocks[0] * b.blocks[1];
+    let want = size_mul(b.blocks[0], b.blocks[1])?;
     ensure!(
         x[batch + 1] == want,
         Runtime,

@@ -1,7 +1,7 @@
 //! Sampling at the positions of a grid, by differentiable operators.
 
 use crate::ops::util::{cast, number};
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
 const ONE: Scalar = Scalar::Int(1);
@@ -290,9 +290,11 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
         size[0],
         theta.sizes()[0]
     );
+    let all = [&[size[0]], &size[2..], &[n + 1]].concat();
+    let numbers = geometry::checked_bytes(&all, size_of::<f64>())? as i64 / 8 / size[0];
+    let points = numbers / (n + 1);
+    let mut base = geometry::room(numbers)?;
     let lines: Vec<Vec<f64>> = size[2..].iter().map(|s| line(*s, aligned)).collect();
-    let points: i64 = size[2..].iter().product();
-    let mut base = Vec::with_capacity((points * (n + 1)) as usize);
     for p in 0..points {
         let (mut rest, mut row) = (p, Vec::new());
         for l in lines.iter().rev() {

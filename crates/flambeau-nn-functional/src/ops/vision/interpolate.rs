@@ -252,7 +252,14 @@ pub fn interpolate(
                 spatial(x.get(2..).unwrap_or(&[]))
             );
             let f = if f.len() == n { f.to_vec() } else { vec![f[0]; n] };
-            let out = (0..n).map(|d| (x[d + 2] as f64 * f[d]).floor() as i64).collect();
+            let out = (0..n)
+                .map(|d| {
+                    let size = (x[d + 2] as f64 * f[d]).floor();
+                    let fits = size >= i64::MIN as f64 && size < i64::MAX as f64;
+                    ensure!(fits, Runtime, "value cannot be converted to type int64_t without overflow");
+                    Ok(size as i64)
+                })
+                .collect::<Result<_>>()?;
             (f.into_iter().map(Some).collect(), out)
         }
     };
@@ -283,6 +290,22 @@ pub fn interpolate(
             x.len()
         ),
     };
+    if x[2..].iter().chain(&out).any(|d| *d <= 0) {
+        let named = |v: &[i64]| {
+            let axes = ["D", "H", "W"].iter().skip(3 - n).zip(v);
+            axes.map(|(a, v)| format!("{a}: {v}")).collect::<Vec<_>>().join(", ")
+        };
+        bail!(
+            Runtime,
+            "Input and output sizes should be greater than 0, but got input ({}) {}output ({})",
+            named(&x[2..]),
+            if n == 1 { "and " } else { "" },
+            named(&out)
+        );
+    }
+    // one dimension after the other is resized: the whole must fit before the first is tried
+    let whole = [&x[..2], &out].concat();
+    flambeau_core::geometry::checked_bytes(&whole, input.element_size())?;
     ensure!(
         x[1..].iter().all(|d| *d > 0),
         Runtime,
