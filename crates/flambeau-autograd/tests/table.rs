@@ -11,7 +11,15 @@ fn every_row_has_its_gradient() {
     let exceptions = Exceptions {
         constant: &[
             "detach",
+            "detach_copy",
             "view.dtype",
+            "view_copy.dtype",
+            "linspace.Tensor_Tensor",
+            "linspace.Scalar_Tensor",
+            "linspace.Tensor_Scalar",
+            "logspace.Tensor_Tensor",
+            "logspace.Scalar_Tensor",
+            "logspace.Tensor_Scalar",
             "empty_like",
             "zeros_like",
             "ones_like",
@@ -55,9 +63,19 @@ fn every_row_has_its_gradient() {
             "bernoulli.p",
             "binomial",
             "bincount",
+            "_unique2",
+            "unique_dim",
+            "unique_consecutive",
         ],
         zero: &["normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"],
-        memory: &["as_strided", "view", "view_as_complex"],
+        memory: &[
+            "as_strided",
+            "as_strided_copy",
+            "as_strided_scatter",
+            "view_as_complex_copy",
+            "view",
+            "view_as_complex",
+        ],
         ..Exceptions::default()
     };
     rows::walk("flambeau-core", &dir, &exceptions);

@@ -27,6 +27,9 @@ pub fn fill() {
     o::BUCKETIZE_SCALAR_OUT.register(Key::Autograd, bucketize_scalar_out_autograd);
     o::HISTC_OUT.register(Key::Autograd, histc_out_autograd);
     o::BINCOUNT.register(Key::Autograd, bincount_autograd);
+    o::UNIQUE.register(Key::Autograd, unique_autograd);
+    o::UNIQUE_DIM.register(Key::Autograd, unique_dim_autograd);
+    o::UNIQUE_CONSECUTIVE.register(Key::Autograd, unique_consecutive_autograd);
 }
 
 /// Node of `sort.stable`.
@@ -235,4 +238,97 @@ fn bincount_autograd(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
+}
+
+/// Node of `_unique2`.
+pub struct UniqueBackward;
+impl Backward for UniqueBackward {
+    const NAME: &'static str = "UniqueBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("aten::_unique2")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn unique_autograd(
+    self_: &Tensor,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (mut out0, out1, out2) = rt::below(|| ops::unique(self_, sorted, return_inverse, return_counts))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = UniqueBackward;
+        rt::record(&mut out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::_unique2")).map(Some))?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1, out2))
+}
+
+/// Node of `unique_dim`.
+pub struct UniqueDimBackward;
+impl Backward for UniqueDimBackward {
+    const NAME: &'static str = "UniqueDimBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("aten::unique_dim")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn unique_dim_autograd(
+    self_: &Tensor,
+    dim: i64,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (mut out0, out1, out2) =
+        rt::below(|| ops::unique_dim(self_, dim, sorted, return_inverse, return_counts))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = UniqueDimBackward;
+        rt::record(&mut out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::unique_dim")).map(Some))?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1, out2))
+}
+
+/// Node of `unique_consecutive`.
+pub struct UniqueConsecutiveBackward;
+impl Backward for UniqueConsecutiveBackward {
+    const NAME: &'static str = "UniqueConsecutiveBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("aten::unique_consecutive")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn unique_consecutive_autograd(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let rec = rt::recording(&[self_]);
+    let (mut out0, out1, out2) =
+        rt::below(|| ops::unique_consecutive(self_, return_inverse, return_counts, dim))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = UniqueConsecutiveBackward;
+        rt::record(&mut out0, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::unique_consecutive")).map(Some))?;
+        rt::set_tangent(&out0, t)?;
+    }
+    Ok((out0, out1, out2))
 }

@@ -693,8 +693,9 @@ fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::view_as_real(&self_t).map(Some)
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            ok(view_as_real(&resolve_conj(self_t)?)).map(Some)
         })?;
         rt::set_tangent(&out, t)?;
     }

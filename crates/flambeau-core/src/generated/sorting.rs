@@ -1160,7 +1160,7 @@ static UNIQUE_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: unique_boxed,
     doc: "The different values in ascending order, for each element the position of its value, and how often each occurs.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn unique_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unique(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1205,7 +1205,7 @@ static UNIQUE_DIM_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: unique_dim_boxed,
     doc: "As `unique` for the slices along a dimension, in lexicographic order.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn unique_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unique_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -1251,7 +1251,7 @@ static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     composite: false,
     boxed: unique_consecutive_boxed,
     doc: "Values, or slices along a dimension, without consecutive repetitions.",
-    grad: Differentiability::None,
+    grad: Differentiability::Formula,
 };
 fn unique_consecutive_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unique_consecutive(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())

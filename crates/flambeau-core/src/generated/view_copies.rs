@@ -182,7 +182,7 @@ static DETACH_COPY_INFO: OpInfo = OpInfo {
     composite: true,
     boxed: detach_copy_boxed,
     doc: "A copy of what `detach` is a view of.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::None,
 };
 fn detach_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::detach_copy(tensor_arg(a, 0)?)?.into_values())
@@ -212,7 +212,7 @@ static DETACH_COPY_OUT_INFO: OpInfo = OpInfo {
     composite: true,
     boxed: detach_copy_out_boxed,
     doc: "A copy of what `detach` is a view of.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::None,
 };
 fn detach_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1183,7 +1183,7 @@ static VIEW_DTYPE_COPY_INFO: OpInfo = OpInfo {
     composite: true,
     boxed: view_dtype_copy_boxed,
     doc: "A copy of what `view_dtype` is a view of.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::None,
 };
 fn view_dtype_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_dtype_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1218,7 +1218,7 @@ static VIEW_DTYPE_COPY_OUT_INFO: OpInfo = OpInfo {
     composite: true,
     boxed: view_dtype_copy_out_boxed,
     doc: "A copy of what `view_dtype` is a view of.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::None,
 };
 fn view_dtype_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;

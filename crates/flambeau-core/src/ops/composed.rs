@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::ergonomic::wrapped_number;
 use crate::error::{Error, Result};
+use crate::geometry;
 use crate::geometry::{SizeVec, wrap_dim};
 use crate::layout::Layout;
 use crate::ops::creation::factory;
@@ -70,7 +71,12 @@ pub fn diff(
     let parts: Vec<Tensor> =
         [prepend, Some(self_), append].into_iter().flatten().map(Tensor::clone).collect();
     let mut x = if parts.len() == 1 { self_.clone() } else { ops::cat(&parts, d as i64)? };
-    for _ in 0..n.min(x.sizes()[d]) {
+    let size = x.sizes()[d];
+    if n >= size || x.device() == Device::Meta {
+        // nothing is left, or only the size is asked for
+        return ops::clone(&ops::narrow(&x, d as i64, 0, (size - n).max(0))?, None);
+    }
+    for _ in 0..n {
         let rest = x.sizes()[d] - 1;
         let (low, high) = (ops::narrow(&x, d as i64, 0, rest)?, ops::narrow(&x, d as i64, 1, rest)?);
         x = if x.dtype() == DType::Bool { ops::logical_xor(&high, &low)? } else { sub(&high, &low)? };
@@ -83,6 +89,20 @@ pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
     ops::linalg_vector_norm(&sub(self_, other)?, p, None, false, None)
 }
 
+/// How many ways there are to choose `r` of `n`; the largest number where it does not fit.
+fn combination_count(n: i64, r: i64, with_replacement: bool) -> i64 {
+    let n = if with_replacement && n > 0 { n.saturating_add(r - 1) } else { n };
+    if r > n {
+        return 0;
+    }
+    let r = r.min(n - r);
+    (1..=r)
+        .try_fold(1i128, |c, k| {
+            let c = c * (n - r + k) as i128 / k as i128;
+            (c < i64::MAX as i128).then_some(c)
+        })
+        .map_or(i64::MAX, |c| c as i64)
+}
 /// `combinations`
 pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
     ensure!(
@@ -95,9 +115,14 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
     if r == 0 {
         return Tensor::empty_raw(&[0], self_.dtype(), self_.device());
     }
-    let (n, r) = (self_.numel(), r as usize);
-    let mut all = Vec::new();
-    let mut at: Vec<i64> = (0..r as i64).map(|k| if with_replacement { 0 } else { k }).collect();
+    let (n, count) = (self_.numel(), combination_count(self_.numel(), r, with_replacement));
+    if count == 0 {
+        return ops::index_select(self_, 0, &vector(vec![])?).and_then(|e| ops::reshape(&e, &[0, r]));
+    }
+    let mut all: Vec<i64> = geometry::room(count.saturating_mul(r))?;
+    let mut at: Vec<i64> = geometry::room(r)?;
+    at.extend((0..r).map(|k| if with_replacement { 0 } else { k }));
+    let r = r as usize;
     let last = |k: usize| if with_replacement { n - 1 } else { n - (r - k) as i64 };
     while at.iter().enumerate().all(|(k, i)| *i <= last(k)) {
         all.extend_from_slice(&at);
@@ -461,7 +486,8 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
     }
     ensure!(p >= 0.0, Runtime, "pdist only supports non-negative p values");
     let n = self_.sizes()[0];
-    let (mut a, mut b) = (Vec::new(), Vec::new());
+    let pairs = (n as i128 * (n as i128 - 1) / 2).clamp(0, i64::MAX as i128) as i64;
+    let (mut a, mut b) = (geometry::room(pairs)?, geometry::room(pairs)?);
     for i in 0..n {
         for j in i + 1..n {
             a.push(i);

@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::geometry;
 use crate::layout::Layout;
 use crate::ops::creation::factory;
 use crate::tensor::Tensor;
@@ -12,13 +13,17 @@ type Opt<T> = Option<T>;
 
 /// A window: `f(k, n)` at the points `k` of `m`, where `n` is the period.
 fn points(m: i64, n: i64, d: DType, device: Device, f: impl Fn(f64, f64) -> f64) -> Result<Tensor> {
-    let v: Vec<f64> = match m {
-        1 => vec![1.0],
-        m => (0..m).map(|k| f(k as f64, n as f64)).collect(),
-    };
     if device == Device::Meta {
         return Tensor::empty_raw(&[m], d, device);
     }
+    let v: Vec<f64> = match m {
+        1 => vec![1.0],
+        m => {
+            let mut v = geometry::room(m)?;
+            v.extend((0..m).map(|k| f(k as f64, n as f64)));
+            v
+        }
+    };
     crate::ops::copy::cast_to(&Tensor::from_vec_raw(v, &[m])?, d)
 }
 /// Modified Bessel function of the first kind, order 0, by its series.

@@ -1,5 +1,6 @@
 //! Normalisation over groups of channels and across neighbouring ones, composed of other operators.
 
+use flambeau_autograd::runtime::{any_tangent, dual_active};
 use flambeau_core::geometry::fmt_sizes;
 use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops as core_ops};
 
@@ -72,7 +73,8 @@ pub fn native_group_norm(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let (y, mean, rstd) = super::fused_group_norm(input, weight, bias, n, c, hxw, group, eps)?;
-    if !input.requires_grad() || input.numel() == 0 {
+    let wanted = input.requires_grad() || (dual_active() && any_tangent(&[input]));
+    if !wanted || input.numel() == 0 {
         return Ok((y, mean, rstd));
     }
     let x = super::util::cast(&core_ops::reshape(input, &[n, group, -1])?, mean.dtype())?;

@@ -13,6 +13,7 @@ pub(crate) mod embedding_bag;
 pub(crate) mod linear;
 pub(crate) mod local_norm;
 pub(crate) mod loss;
+pub(crate) mod lp_pool;
 pub(crate) mod norm;
 pub(crate) mod padding;
 pub(crate) mod pool;
