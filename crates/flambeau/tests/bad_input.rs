@@ -330,9 +330,12 @@ fn plans() -> Vec<Plan> {
             Dice(op.info().name.bytes().fold(0x9e37_79b9, |h: u64, b| h.wrapping_mul(31) + u64::from(b)));
         for round in 0..60 * args.len().min(5) {
             let tensor = tensors[round % tensors.len()];
-            let wrong: Vec<_> = (0..args.len())
-                .filter_map(|at| (dice.below(10) < 4).then(|| (at, dice.below(variety(args[at].ty)))))
-                .collect();
+            let mut wrong = Vec::new();
+            for (at, arg) in args.iter().enumerate() {
+                if dice.below(10) < 4 {
+                    wrong.push((at, dice.below(variety(arg.ty))));
+                }
+            }
             all.push(Plan { op, tensor, wrong });
         }
     }

@@ -48,7 +48,7 @@ fn rows(self_: &Tensor, d: usize) -> Result<(Vec<i64>, usize, usize)> {
     let n = self_.sizes()[d] as usize;
     let flat = ops::reshape(&ops::movedim_int(self_, d as i64, 0)?, &[n as i64, -1])?;
     let flat = contiguous_raw(&flat)?;
-    let width = if n == 0 { 0 } else { flat.numel() as usize / n };
+    let width = (flat.numel() as usize).checked_div(n).unwrap_or(0);
     Ok((places(&flat)?.inverse, n, width))
 }
 /// The slices that `first` names, and the results that go with them.

@@ -26,8 +26,14 @@ running! {
 pub fn logcumsumexp(x: Any, g: Geo, out: AnyMut) -> Option<()> {
     match x.dtype() {
         d if d != out.dtype() => None,
-        DType::C64 => Some(super::logcumsumexp_complex::<f32>(x.get(), g, out.get(), |v| v as f32)),
-        DType::C128 => Some(super::logcumsumexp_complex::<f64>(x.get(), g, out.get(), |v| v)),
+        DType::C64 => {
+            super::logcumsumexp_complex::<f32>(x.get(), g, out.get(), |v| v as f32);
+            Some(())
+        }
+        DType::C128 => {
+            super::logcumsumexp_complex::<f64>(x.get(), g, out.get(), |v| v);
+            Some(())
+        }
         _ => logcumsumexp_real(x, g, out),
     }
 }
