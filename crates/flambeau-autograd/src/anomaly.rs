@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn frames_of_the_library_and_of_its_users() {
         for f in [
-            "add at /work/crates/flambeau-core/src/generated/ops.rs:12:5",
+            "add at /build/crates/flambeau-core/src/generated/ops.rs:12:5",
             "linear at /root/.cargo/registry/src/index/flambeau-nn-functional-0.1.0/src/ops/linear.rs:3:1",
             "flambeau_nn::modules::linear::forward",
             "mul_autograd at ./src/generated/pointwise.rs:1:1",
