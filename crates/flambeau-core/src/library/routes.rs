@@ -257,7 +257,8 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         Value::Int(n) => {
             ensure!(*n >= 0, Runtime, "tensordot expects dims >= 0, but got dims={n}");
             ensure!(*n <= rank, Runtime, "tensordot expects dims < ndim_a or ndim_b, but got dims={n}");
-            (list(rank - n..rank), list(0..*n))
+            // counted from the end, as the messages have it
+            (list(-n..0), list(0..*n))
         }
         v => match v.items() {
             Some([x, y]) => (ints(x)?, ints(y)?),
