@@ -32,7 +32,7 @@ pub fn fill() {
 /// Node of `histogram.bins_tensor`.
 pub struct HistogramEdgesBackward;
 impl Backward for HistogramEdgesBackward {
-    const NAME: &'static str = "HistogramEdgesBackward0";
+    const NAME: &'static str = "HistogramBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::histogram")?) } else { None };
@@ -194,7 +194,7 @@ pub struct HistogramddEdgesBackward {
     bins_len: usize,
 }
 impl Backward for HistogramddEdgesBackward {
-    const NAME: &'static str = "HistogramddEdgesBackward0";
+    const NAME: &'static str = "HistogramddBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::histogramdd")?) } else { None };
@@ -243,7 +243,7 @@ fn histogramdd_edges_autograd(
 /// Node of `histogramdd.int_bins`.
 pub struct HistogramddBinsBackward;
 impl Backward for HistogramddBinsBackward {
-    const NAME: &'static str = "HistogramddBinsBackward0";
+    const NAME: &'static str = "HistogramddBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::histogramdd")?) } else { None };
