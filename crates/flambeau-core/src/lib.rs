@@ -16,6 +16,7 @@
 pub mod access;
 pub mod class;
 pub mod convert;
+pub mod determinism;
 pub mod device;
 #[allow(unsafe_code)]
 pub mod dispatch;
@@ -38,8 +39,10 @@ pub mod out;
 pub mod planned;
 pub mod print;
 pub mod promotion;
+pub mod quasirandom;
 pub mod scalar;
 pub mod schema;
+pub mod settings;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod tensor;
