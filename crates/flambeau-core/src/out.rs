@@ -60,8 +60,8 @@ impl OutMeta {
             )));
         }
         check_out_dtype(name, self.dtype, out.dtype())?;
-        resize_output(out, &self.sizes)?;
         check_no_internal_overlap(out)?;
+        resize_output(out, &self.sizes)?;
         let direct = out.dtype() == self.dtype
             && out.is_contiguous()
             && self.strides.is_none()

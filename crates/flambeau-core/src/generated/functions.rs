@@ -3,7 +3,7 @@
 //! Functions of `torch`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
 ///
@@ -601,14 +601,14 @@ pub fn any_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange(end: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange(end.into(), None, None, None, None))
+    expect(ops::arange(end.into(), None, None, chosen(None), None))
 }
 
 /// Numbers from `start` to `end`, exclusive.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange_start(start.into(), end.into(), None, None, None, None))
+    expect(ops::arange_start(start.into(), end.into(), None, None, chosen(None), None))
 }
 
 /// Numbers from `start` to `end`, exclusive.
@@ -623,7 +623,7 @@ pub fn arange_start_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::arange_start(start.into(), end.into(), o.dtype, o.layout, o.device, None),
+        ops::arange_start(start.into(), end.into(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -631,7 +631,7 @@ pub fn arange_start_with(
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, None, None))
+    expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, chosen(None), None))
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps.
@@ -652,7 +652,7 @@ pub fn arange_step_with(
             o.step,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -664,7 +664,7 @@ pub fn arange_step_with(
 #[track_caller]
 pub fn arange_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::arange(end.into(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::arange(end.into(), o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// Arc cosine.
@@ -1083,7 +1083,7 @@ pub fn baddbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: Baddbmm
 #[doc(alias = "torch.bartlett_window")]
 #[track_caller]
 pub fn bartlett_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::bartlett_window(window_length, periodic, None, None, None, None))
+    expect(ops::bartlett_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Bartlett's window, a triangle.
@@ -1099,7 +1099,7 @@ pub fn bartlett_window_with(window_length: i64, options: impl Into<BartlettWindo
             o.periodic,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -1288,7 +1288,7 @@ pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tenso
 #[doc(alias = "torch.blackman_window")]
 #[track_caller]
 pub fn blackman_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::blackman_window(window_length, periodic, None, None, None, None))
+    expect(ops::blackman_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Blackman's window.
@@ -1304,7 +1304,7 @@ pub fn blackman_window_with(window_length: i64, options: impl Into<BlackmanWindo
             o.periodic,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -2346,7 +2346,7 @@ pub fn einsum_with(equation: &str, tensors: &[Tensor], o: EinsumOptions) -> Tens
 #[doc(alias = "torch.empty")]
 #[track_caller]
 pub fn empty(size: impl IntoDims) -> Tensor {
-    expect(ops::empty(&size.into_dims(), None, None, None, None, None))
+    expect(ops::empty(&size.into_dims(), None, None, chosen(None), None, None))
 }
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
@@ -2372,7 +2372,7 @@ pub fn empty_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
 #[doc(alias = "torch.empty_strided")]
 #[track_caller]
 pub fn empty_strided(size: impl IntoDims, stride: impl IntoDims) -> Tensor {
-    expect(ops::empty_strided(&size.into_dims(), &stride.into_dims(), None, None, None, None))
+    expect(ops::empty_strided(&size.into_dims(), &stride.into_dims(), None, None, chosen(None), None))
 }
 
 /// A tensor with undefined content and the given strides.
@@ -2387,7 +2387,7 @@ pub fn empty_strided_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::empty_strided(&size.into_dims(), &stride.into_dims(), o.dtype, o.layout, o.device, None),
+        ops::empty_strided(&size.into_dims(), &stride.into_dims(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -2399,7 +2399,7 @@ pub fn empty_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Ten
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::empty(&size.into_dims(), o.dtype, o.layout, o.device, None, o.memory_format),
+        ops::empty(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None, o.memory_format),
     ))
 }
 
@@ -2514,14 +2514,14 @@ pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye(n: i64) -> Tensor {
-    expect(ops::eye(n, None, None, None, None))
+    expect(ops::eye(n, None, None, chosen(None), None))
 }
 
 /// Ones on the diagonal of an n by m matrix.
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye_m(n: i64, m: i64) -> Tensor {
-    expect(ops::eye_m(n, m, None, None, None, None))
+    expect(ops::eye_m(n, m, None, None, chosen(None), None))
 }
 
 /// Ones on the diagonal of an n by m matrix.
@@ -2530,7 +2530,7 @@ pub fn eye_m(n: i64, m: i64) -> Tensor {
 #[track_caller]
 pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::eye_m(n, m, o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::eye_m(n, m, o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// The identity matrix.
@@ -2539,7 +2539,7 @@ pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
 #[track_caller]
 pub fn eye_with(n: i64, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
@@ -2807,7 +2807,7 @@ pub fn frobenius_norm_with(input: &Tensor, dim: impl IntoDims, o: FrobeniusNormO
 #[doc(alias = "torch.full")]
 #[track_caller]
 pub fn full(size: impl IntoDims, fill_value: impl Into<Scalar>) -> Tensor {
-    expect(ops::full(&size.into_dims(), fill_value.into(), None, None, None, None))
+    expect(ops::full(&size.into_dims(), fill_value.into(), None, None, chosen(None), None))
 }
 
 /// One number in the input's shape, dtype and device, unless told otherwise.
@@ -2845,7 +2845,7 @@ pub fn full_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::full(&size.into_dims(), fill_value.into(), o.dtype, o.layout, o.device, None),
+        ops::full(&size.into_dims(), fill_value.into(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -3103,7 +3103,7 @@ pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 #[doc(alias = "torch.hamming_window")]
 #[track_caller]
 pub fn hamming_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, None, None))
+    expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, chosen(None), None))
 }
 
 /// Hamming's window.
@@ -3121,7 +3121,7 @@ pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowO
             o.beta,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -3131,7 +3131,7 @@ pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowO
 #[doc(alias = "torch.hann_window")]
 #[track_caller]
 pub fn hann_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::hann_window(window_length, periodic, None, None, None, None))
+    expect(ops::hann_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Hann's window.
@@ -3142,7 +3142,14 @@ pub fn hann_window_with(window_length: i64, options: impl Into<HannWindowOptions
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::hann_window(window_length, o.periodic, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::hann_window(
+            window_length,
+            o.periodic,
+            o.tensor.dtype,
+            o.tensor.layout,
+            chosen(o.tensor.device),
+            None,
+        ),
     ))
 }
 
@@ -3752,7 +3759,7 @@ pub fn isreal(input: &Tensor) -> Tensor {
 #[doc(alias = "torch.kaiser_window")]
 #[track_caller]
 pub fn kaiser_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, None, None))
+    expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, chosen(None), None))
 }
 
 /// Kaiser's window.
@@ -3769,7 +3776,7 @@ pub fn kaiser_window_with(window_length: i64, options: impl Into<KaiserWindowOpt
             o.beta,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -3941,7 +3948,7 @@ pub fn lgamma_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.linspace")]
 #[track_caller]
 pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) -> Tensor {
-    expect(ops::linspace(start.into(), end.into(), steps, None, None, None, None))
+    expect(ops::linspace(start.into(), end.into(), steps, None, None, chosen(None), None))
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
@@ -3957,7 +3964,7 @@ pub fn linspace_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::linspace(start.into(), end.into(), steps, o.dtype, o.layout, o.device, None),
+        ops::linspace(start.into(), end.into(), steps, o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -4179,7 +4186,7 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 #[doc(alias = "torch.logspace")]
 #[track_caller]
 pub fn logspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, base: f64) -> Tensor {
-    expect(ops::logspace(start.into(), end.into(), steps, base, None, None, None, None))
+    expect(ops::logspace(start.into(), end.into(), steps, base, None, None, chosen(None), None))
 }
 
 /// `steps` powers of `base`, evenly spaced exponents.
@@ -4202,7 +4209,7 @@ pub fn logspace_with(
             o.base,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -5104,7 +5111,7 @@ pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 #[doc(alias = "torch.ones")]
 #[track_caller]
 pub fn ones(size: impl IntoDims) -> Tensor {
-    expect(ops::ones(&size.into_dims(), None, None, None, None))
+    expect(ops::ones(&size.into_dims(), None, None, chosen(None), None))
 }
 
 /// Ones in the input's shape, dtype and device, unless told otherwise.
@@ -5129,7 +5136,7 @@ pub fn ones_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tens
 #[track_caller]
 pub fn ones_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::ones(&size.into_dims(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::ones(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// Outer product of two vectors.
@@ -5389,7 +5396,7 @@ pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.rand")]
 #[track_caller]
 pub fn rand(size: impl IntoDims) -> Tensor {
-    expect(ops::rand(&size.into_dims(), None, None, None, None, None))
+    expect(ops::rand(&size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Uniform numbers of `[0, 1)` in the input's shape.
@@ -5421,7 +5428,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -5431,7 +5438,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint(high: i64, size: impl IntoDims) -> Tensor {
-    expect(ops::randint(high, &size.into_dims(), None, None, None, None, None))
+    expect(ops::randint(high, &size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Integers of `[0, high)` in the input's shape.
@@ -5481,7 +5488,7 @@ pub fn randint_like_with(input: &Tensor, high: i64, options: impl Into<TensorOpt
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint_low(low: i64, high: i64, size: impl IntoDims) -> Tensor {
-    expect(ops::randint_low(low, high, &size.into_dims(), None, None, None, None, None))
+    expect(ops::randint_low(low, high, &size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// A tensor of integers of `[low, high)`.
@@ -5504,7 +5511,7 @@ pub fn randint_low_with(
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -5524,7 +5531,7 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -5534,7 +5541,7 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
 #[doc(alias = "torch.randn")]
 #[track_caller]
 pub fn randn(size: impl IntoDims) -> Tensor {
-    expect(ops::randn(&size.into_dims(), None, None, None, None, None))
+    expect(ops::randn(&size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Standard normal numbers in the input's shape.
@@ -5569,7 +5576,7 @@ pub fn randn_with(size: impl IntoDims, options: impl Into<RandnOptions>) -> Tens
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -5579,7 +5586,7 @@ pub fn randn_with(size: impl IntoDims, options: impl Into<RandnOptions>) -> Tens
 #[doc(alias = "torch.randperm")]
 #[track_caller]
 pub fn randperm(n: i64) -> Tensor {
-    expect(ops::randperm(n, None, None, None, None, None))
+    expect(ops::randperm(n, None, None, None, chosen(None), None))
 }
 
 /// A random permutation of `0..n`.
@@ -5590,7 +5597,14 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::randperm(n, o.generator.as_ref(), o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::randperm(
+            n,
+            o.generator.as_ref(),
+            o.tensor.dtype,
+            o.tensor.layout,
+            chosen(o.tensor.device),
+            None,
+        ),
     ))
 }
 
@@ -5598,7 +5612,7 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
 #[doc(alias = "torch.range")]
 #[track_caller]
 pub fn range_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
-    expect(ops::range_step(start.into(), end.into(), step.into(), None, None, None, None))
+    expect(ops::range_step(start.into(), end.into(), step.into(), None, None, chosen(None), None))
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps.
@@ -5619,7 +5633,7 @@ pub fn range_step_with(
             o.step,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -6968,7 +6982,7 @@ pub fn tril(input: &Tensor, diagonal: i64) -> Tensor {
 #[doc(alias = "torch.tril_indices")]
 #[track_caller]
 pub fn tril_indices(row: i64, col: i64, offset: i64) -> Tensor {
-    expect(ops::tril_indices(row, col, offset, None, None, None, None))
+    expect(ops::tril_indices(row, col, offset, None, None, chosen(None), None))
 }
 
 /// Coordinates of a triangle.
@@ -6979,7 +6993,7 @@ pub fn tril_indices_with(row: i64, col: i64, options: impl Into<TrilIndicesOptio
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::tril_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::tril_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, chosen(o.tensor.device), None),
     ))
 }
 
@@ -7017,7 +7031,7 @@ pub fn triu(input: &Tensor, diagonal: i64) -> Tensor {
 #[doc(alias = "torch.triu_indices")]
 #[track_caller]
 pub fn triu_indices(row: i64, col: i64, offset: i64) -> Tensor {
-    expect(ops::triu_indices(row, col, offset, None, None, None, None))
+    expect(ops::triu_indices(row, col, offset, None, None, chosen(None), None))
 }
 
 /// Coordinates of a triangle.
@@ -7028,7 +7042,7 @@ pub fn triu_indices_with(row: i64, col: i64, options: impl Into<TriuIndicesOptio
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::triu_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::triu_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, chosen(o.tensor.device), None),
     ))
 }
 
@@ -7330,7 +7344,7 @@ pub fn zero_(input: &Tensor) {
 #[doc(alias = "torch.zeros")]
 #[track_caller]
 pub fn zeros(size: impl IntoDims) -> Tensor {
-    expect(ops::zeros(&size.into_dims(), None, None, None, None))
+    expect(ops::zeros(&size.into_dims(), None, None, chosen(None), None))
 }
 
 /// Zeros in the input's shape, dtype and device, unless told otherwise.
@@ -7358,5 +7372,5 @@ pub fn zeros_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
 #[track_caller]
 pub fn zeros_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::zeros(&size.into_dims(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::zeros(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None)))
 }

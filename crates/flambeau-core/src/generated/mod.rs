@@ -74,6 +74,11 @@ const fn nu(mut a: Arg) -> Arg {
 }
 
 #[allow(dead_code)]
+fn chosen(d: Option<prelude::Device>) -> Option<prelude::Device> {
+    crate::settings::chosen(d)
+}
+
+#[allow(dead_code)]
 fn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {
     let t = r?;
     if requires_grad {
