@@ -250,7 +250,8 @@ fn row_items(places: &mut Places, row: &Row, core: bool) -> Result<(), String> {
             if options_ty(row).is_some() {
                 let call = Call { form: &form, method, positional: &[], with: true };
                 let stem = name_under(row, &last, &row.rust);
-                let name = format!("{}{infix}_with{suffix}", stem.trim_end_matches('_'));
+                let end = if stem.ends_with('_') { "_" } else { suffix };
+                let name = format!("{}{infix}_with{end}", stem.trim_end_matches('_'));
                 put(places, &at, name.clone(), call.item(&name, python, core), row)?;
             }
         }

@@ -255,6 +255,13 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         } else {
             format!("f::{rust}")
         };
+        if let Some(body) = &row.body {
+            let name = format!("{}_each", form.stem());
+            head(out, form, &name);
+            let _ = writeln!(out, "{body}\n}}");
+            v.push((*key, name));
+            continue;
+        }
         if hand {
             let target = if form.mode == Mode::Inplace { format!("f::{}", form.ident()) } else { below };
             if check_call(form).is_empty() {

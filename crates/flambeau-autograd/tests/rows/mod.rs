@@ -60,10 +60,37 @@ fn table(dir: &Path) -> BTreeMap<String, Row> {
                 .map(|t| t.keys().flat_map(|k| k.split(',').map(|n| n.trim().to_string())).collect());
             let diff_outputs =
                 diff_outputs.into_iter().flatten().map(|v| v.as_str().unwrap().to_string()).collect();
+            for list in lists(&name, op.get("foreach")) {
+                let mut samples = samples.clone();
+                if list.ends_with(".Tensor") {
+                    let one = |v: &str| toml::Value::String(v.into());
+                    let given = [("other".into(), one("f()")), ("scalars".into(), one("n(2)"))];
+                    samples.iter_mut().for_each(|s| s.extend(given.clone()));
+                }
+                rows.insert(list, Row { samples, diff_outputs: Vec::new(), formulas: None });
+            }
             rows.insert(name, Row { samples, diff_outputs, formulas });
         }
     }
     rows
+}
+
+/// Names of a row's list forms.
+fn lists(name: &str, foreach: Option<&toml::Value>) -> Vec<String> {
+    let base = name.split('.').next().unwrap_or(name);
+    match foreach {
+        Some(toml::Value::Array(all)) => {
+            let head = |v: &toml::Value| {
+                let text = v.as_str().unwrap();
+                let head = &text[..text.find('(').unwrap()];
+                let full = if head.contains('.') { head.to_string() } else { format!("{base}.{head}") };
+                format!("_foreach_{}", full.trim_end_matches('.'))
+            };
+            all.iter().map(head).collect()
+        }
+        Some(_) => vec![format!("_foreach_{base}")],
+        None => Vec::new(),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,35 +159,42 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// What an in-place form writes: a copy of the tensor, or a part of a larger tensor, which is put into `whole`.
+    fn fresh(&self, v: &Value, whole: &mut Vec<Tensor>) -> Result<Value> {
+        let Value::Tensor(t) = v else { panic!("writes to {}", v.type_name()) };
+        if !self.through_view {
+            return Ok(Value::Tensor(ops::clone(t, None)?));
+        }
+        let mut sizes = t.sizes().to_vec();
+        sizes.iter_mut().for_each(|n| *n += 1);
+        let w = Tensor::zeros_raw(&sizes, t.dtype(), t.device())?;
+        let mut part = w.clone();
+        for d in 0..t.dim() {
+            part = ops::narrow(&part, d as i64, 1, t.sizes()[d])?;
+        }
+        if part.is_same(&w) {
+            part = ops::alias(&w)?;
+        }
+        ops::copy_(&part, t, false)?;
+        whole.push(w);
+        Ok(Value::Tensor(part))
+    }
     /// The differentiable results, of a call that always draws the same random numbers.
     fn call(&self, call: &Call, leaves: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut args = call.with(leaves);
-        let mut whole = None;
+        let mut whole = Vec::new();
         if self.form == Form::Inplace {
-            let Value::Tensor(t) = &args[0] else { panic!("writes to {}", args[0].type_name()) };
-            let copy = if self.through_view {
-                let mut sizes = t.sizes().to_vec();
-                sizes.iter_mut().for_each(|n| *n += 1);
-                let w = Tensor::zeros_raw(&sizes, t.dtype(), t.device())?;
-                let mut part = w.clone();
-                for d in 0..t.dim() {
-                    part = ops::narrow(&part, d as i64, 1, t.sizes()[d])?;
+            args[0] = match &args[0] {
+                Value::List(l) => {
+                    Value::List(l.iter().map(|v| self.fresh(v, &mut whole)).collect::<Result<_>>()?)
                 }
-                if part.is_same(&w) {
-                    part = ops::alias(&w)?;
-                }
-                ops::copy_(&part, t, false)?;
-                whole = Some(w);
-                part
-            } else {
-                ops::clone(t, None)?
+                v => self.fresh(v, &mut whole)?,
             };
-            args[0] = Value::Tensor(copy);
         }
         generator::manual_seed(7);
         let results = self.op.call_boxed(&args)?;
-        if let Some(w) = whole {
-            return Ok(vec![w]);
+        if !whole.is_empty() {
+            return Ok(whole);
         }
         let returns = self.op.info().schema.returns;
         let mut out = Vec::new();

@@ -5,6 +5,1210 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
+/// Absolute value; of a complex number its magnitude, real; for every tensor of a list.
+#[doc(alias = "torch._foreach_abs")]
+#[track_caller]
+pub fn _foreach_abs(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_abs(self_))
+}
+
+/// Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_abs_")]
+#[track_caller]
+pub fn _foreach_abs_(self_: &[Tensor]) {
+    expect(ops::_foreach_abs_(self_));
+}
+
+/// Arc cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_acos")]
+#[track_caller]
+pub fn _foreach_acos(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_acos(self_))
+}
+
+/// Arc cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_acos_")]
+#[track_caller]
+pub fn _foreach_acos_(self_: &[Tensor]) {
+    expect(ops::_foreach_acos_(self_));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+#[track_caller]
+pub fn _foreach_add_list(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_add_list(self_, other, alpha.into()))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+#[track_caller]
+pub fn _foreach_add_list_(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_add_list_(self_, other, alpha.into()));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_add_list_with(self_: &[Tensor], other: &[Tensor], o: ForeachAddListOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_add_list(self_, other, o.alpha))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_add_list_with_(self_: &[Tensor], other: &[Tensor], o: ForeachAddListInplaceOptions) {
+    expect(ops::_foreach_add_list_(self_, other, o.alpha));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+#[track_caller]
+pub fn _foreach_add_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_add_scalar(self_, scalar.into()))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+#[track_caller]
+pub fn _foreach_add_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_add_scalar_(self_, scalar.into()));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+#[track_caller]
+pub fn _foreach_add_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_add_scalar_list(self_, scalars))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+#[track_caller]
+pub fn _foreach_add_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_add_scalar_list_(self_, scalars));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+#[track_caller]
+pub fn _foreach_add_tensor(self_: &[Tensor], other: &Tensor, alpha: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_add_tensor(self_, other, alpha.into()))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+#[track_caller]
+pub fn _foreach_add_tensor_(self_: &[Tensor], other: &Tensor, alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_add_tensor_(self_, other, alpha.into()));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_add_tensor_with(self_: &[Tensor], other: &Tensor, o: ForeachAddTensorOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_add_tensor(self_, other, o.alpha))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_add_tensor_with_(self_: &[Tensor], other: &Tensor, o: ForeachAddTensorInplaceOptions) {
+    expect(ops::_foreach_add_tensor_(self_, other, o.alpha));
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+#[track_caller]
+pub fn _foreach_addcdiv_scalar(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: impl Into<Scalar>,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcdiv_scalar(self_, tensor1, tensor2, value.into()))
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: impl Into<Scalar>,
+) {
+    expect(ops::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, value.into()));
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_list(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcdiv_scalar_list(self_, tensor1, tensor2, scalars))
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_list_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) {
+    expect(ops::_foreach_addcdiv_scalar_list_(self_, tensor1, tensor2, scalars));
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_with(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    o: ForeachAddcdivScalarOptions,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcdiv_scalar(self_, tensor1, tensor2, o.value))
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_with_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    o: ForeachAddcdivScalarInplaceOptions,
+) {
+    expect(ops::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, o.value));
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+#[track_caller]
+pub fn _foreach_addcdiv_tensor(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcdiv_tensor(self_, tensor1, tensor2, scalars))
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+#[track_caller]
+pub fn _foreach_addcdiv_tensor_(self_: &[Tensor], tensor1: &[Tensor], tensor2: &[Tensor], scalars: &Tensor) {
+    expect(ops::_foreach_addcdiv_tensor_(self_, tensor1, tensor2, scalars));
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+#[track_caller]
+pub fn _foreach_addcmul_scalar(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: impl Into<Scalar>,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcmul_scalar(self_, tensor1, tensor2, value.into()))
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+#[track_caller]
+pub fn _foreach_addcmul_scalar_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: impl Into<Scalar>,
+) {
+    expect(ops::_foreach_addcmul_scalar_(self_, tensor1, tensor2, value.into()));
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+#[track_caller]
+pub fn _foreach_addcmul_scalar_list(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcmul_scalar_list(self_, tensor1, tensor2, scalars))
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+#[track_caller]
+pub fn _foreach_addcmul_scalar_list_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) {
+    expect(ops::_foreach_addcmul_scalar_list_(self_, tensor1, tensor2, scalars));
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_addcmul_scalar_with(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    o: ForeachAddcmulScalarOptions,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcmul_scalar(self_, tensor1, tensor2, o.value))
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_addcmul_scalar_with_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    o: ForeachAddcmulScalarInplaceOptions,
+) {
+    expect(ops::_foreach_addcmul_scalar_(self_, tensor1, tensor2, o.value));
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+#[track_caller]
+pub fn _foreach_addcmul_tensor(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcmul_tensor(self_, tensor1, tensor2, scalars))
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+#[track_caller]
+pub fn _foreach_addcmul_tensor_(self_: &[Tensor], tensor1: &[Tensor], tensor2: &[Tensor], scalars: &Tensor) {
+    expect(ops::_foreach_addcmul_tensor_(self_, tensor1, tensor2, scalars));
+}
+
+/// Arc sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_asin")]
+#[track_caller]
+pub fn _foreach_asin(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_asin(self_))
+}
+
+/// Arc sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_asin_")]
+#[track_caller]
+pub fn _foreach_asin_(self_: &[Tensor]) {
+    expect(ops::_foreach_asin_(self_));
+}
+
+/// Arc tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_atan")]
+#[track_caller]
+pub fn _foreach_atan(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_atan(self_))
+}
+
+/// Arc tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_atan_")]
+#[track_caller]
+pub fn _foreach_atan_(self_: &[Tensor]) {
+    expect(ops::_foreach_atan_(self_));
+}
+
+/// Rounds up; for every tensor of a list.
+#[doc(alias = "torch._foreach_ceil")]
+#[track_caller]
+pub fn _foreach_ceil(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_ceil(self_))
+}
+
+/// Rounds up; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_ceil_")]
+#[track_caller]
+pub fn _foreach_ceil_(self_: &[Tensor]) {
+    expect(ops::_foreach_ceil_(self_));
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+#[track_caller]
+pub fn _foreach_clamp_max_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_list(self_, other))
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+#[track_caller]
+pub fn _foreach_clamp_max_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_clamp_max_list_(self_, other));
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+#[track_caller]
+pub fn _foreach_clamp_max_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_scalar(self_, scalar.into()))
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+#[track_caller]
+pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_clamp_max_scalar_(self_, scalar.into()));
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+#[track_caller]
+pub fn _foreach_clamp_max_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_scalar_list(self_, scalars))
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+#[track_caller]
+pub fn _foreach_clamp_max_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_clamp_max_scalar_list_(self_, scalars));
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+#[track_caller]
+pub fn _foreach_clamp_min_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_list(self_, other))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+#[track_caller]
+pub fn _foreach_clamp_min_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_clamp_min_list_(self_, other));
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+#[track_caller]
+pub fn _foreach_clamp_min_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_scalar(self_, scalar.into()))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+#[track_caller]
+pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_clamp_min_scalar_(self_, scalar.into()));
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+#[track_caller]
+pub fn _foreach_clamp_min_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_scalar_list(self_, scalars))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+#[track_caller]
+pub fn _foreach_clamp_min_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_clamp_min_scalar_list_(self_, scalars));
+}
+
+/// A copy with memory of its own; for every tensor of a list.
+#[doc(alias = "torch._foreach_clone")]
+#[track_caller]
+pub fn _foreach_clone(self_: &[Tensor], memory_format: MemoryFormat) -> Vec<Tensor> {
+    expect(ops::_foreach_clone(self_, Some(memory_format)))
+}
+
+/// A copy with memory of its own; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_clone_with(self_: &[Tensor], o: ForeachCloneOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_clone(self_, o.memory_format))
+}
+
+/// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
+#[doc(alias = "torch._foreach_copy_")]
+#[track_caller]
+pub fn _foreach_copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) {
+    expect(ops::_foreach_copy_(self_, src, non_blocking));
+}
+
+/// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_copy_with_(self_: &[Tensor], src: &[Tensor], o: ForeachCopyInplaceOptions) {
+    expect(ops::_foreach_copy_(self_, src, o.non_blocking));
+}
+
+/// Cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_cos")]
+#[track_caller]
+pub fn _foreach_cos(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_cos(self_))
+}
+
+/// Cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_cos_")]
+#[track_caller]
+pub fn _foreach_cos_(self_: &[Tensor]) {
+    expect(ops::_foreach_cos_(self_));
+}
+
+/// Hyperbolic cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_cosh")]
+#[track_caller]
+pub fn _foreach_cosh(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_cosh(self_))
+}
+
+/// Hyperbolic cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_cosh_")]
+#[track_caller]
+pub fn _foreach_cosh_(self_: &[Tensor]) {
+    expect(ops::_foreach_cosh_(self_));
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+#[track_caller]
+pub fn _foreach_div_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_div_list(self_, other))
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+#[track_caller]
+pub fn _foreach_div_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_div_list_(self_, other));
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+#[track_caller]
+pub fn _foreach_div_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_div_scalar(self_, scalar.into()))
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+#[track_caller]
+pub fn _foreach_div_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_div_scalar_(self_, scalar.into()));
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+#[track_caller]
+pub fn _foreach_div_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_div_scalar_list(self_, scalars))
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+#[track_caller]
+pub fn _foreach_div_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_div_scalar_list_(self_, scalars));
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+#[track_caller]
+pub fn _foreach_div_tensor(self_: &[Tensor], other: &Tensor) -> Vec<Tensor> {
+    expect(ops::_foreach_div_tensor(self_, other))
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+#[track_caller]
+pub fn _foreach_div_tensor_(self_: &[Tensor], other: &Tensor) {
+    expect(ops::_foreach_div_tensor_(self_, other));
+}
+
+/// Error function; for every tensor of a list.
+#[doc(alias = "torch._foreach_erf")]
+#[track_caller]
+pub fn _foreach_erf(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_erf(self_))
+}
+
+/// Error function; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_erf_")]
+#[track_caller]
+pub fn _foreach_erf_(self_: &[Tensor]) {
+    expect(ops::_foreach_erf_(self_));
+}
+
+/// Complementary error function, `1 - erf(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_erfc")]
+#[track_caller]
+pub fn _foreach_erfc(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_erfc(self_))
+}
+
+/// Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_erfc_")]
+#[track_caller]
+pub fn _foreach_erfc_(self_: &[Tensor]) {
+    expect(ops::_foreach_erfc_(self_));
+}
+
+/// Exponential; for every tensor of a list.
+#[doc(alias = "torch._foreach_exp")]
+#[track_caller]
+pub fn _foreach_exp(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_exp(self_))
+}
+
+/// Exponential; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_exp_")]
+#[track_caller]
+pub fn _foreach_exp_(self_: &[Tensor]) {
+    expect(ops::_foreach_exp_(self_));
+}
+
+/// `exp(x) - 1`, accurate near 0; for every tensor of a list.
+#[doc(alias = "torch._foreach_expm1")]
+#[track_caller]
+pub fn _foreach_expm1(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_expm1(self_))
+}
+
+/// `exp(x) - 1`, accurate near 0; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_expm1_")]
+#[track_caller]
+pub fn _foreach_expm1_(self_: &[Tensor]) {
+    expect(ops::_foreach_expm1_(self_));
+}
+
+/// Rounds down; for every tensor of a list.
+#[doc(alias = "torch._foreach_floor")]
+#[track_caller]
+pub fn _foreach_floor(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_floor(self_))
+}
+
+/// Rounds down; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_floor_")]
+#[track_caller]
+pub fn _foreach_floor_(self_: &[Tensor]) {
+    expect(ops::_foreach_floor_(self_));
+}
+
+/// The part behind the point: `x - trunc(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_frac")]
+#[track_caller]
+pub fn _foreach_frac(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_frac(self_))
+}
+
+/// The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_frac_")]
+#[track_caller]
+pub fn _foreach_frac_(self_: &[Tensor]) {
+    expect(ops::_foreach_frac_(self_));
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+#[track_caller]
+pub fn _foreach_lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_list(self_, tensors1, weights))
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+#[track_caller]
+pub fn _foreach_lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) {
+    expect(ops::_foreach_lerp_list_(self_, tensors1, weights));
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+#[track_caller]
+pub fn _foreach_lerp_scalar(self_: &[Tensor], tensors1: &[Tensor], weight: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_scalar(self_, tensors1, weight.into()))
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+#[track_caller]
+pub fn _foreach_lerp_scalar_(self_: &[Tensor], tensors1: &[Tensor], weight: impl Into<Scalar>) {
+    expect(ops::_foreach_lerp_scalar_(self_, tensors1, weight.into()));
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+#[track_caller]
+pub fn _foreach_lerp_scalar_list(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_scalar_list(self_, tensors1, weight))
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+#[track_caller]
+pub fn _foreach_lerp_scalar_list_(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) {
+    expect(ops::_foreach_lerp_scalar_list_(self_, tensors1, weight));
+}
+
+/// Logarithm of the absolute value of the gamma function; for every tensor of a list.
+#[doc(alias = "torch._foreach_lgamma")]
+#[track_caller]
+pub fn _foreach_lgamma(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_lgamma(self_))
+}
+
+/// Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lgamma_")]
+#[track_caller]
+pub fn _foreach_lgamma_(self_: &[Tensor]) {
+    expect(ops::_foreach_lgamma_(self_));
+}
+
+/// Natural logarithm; for every tensor of a list.
+#[doc(alias = "torch._foreach_log")]
+#[track_caller]
+pub fn _foreach_log(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_log(self_))
+}
+
+/// Logarithm to base 10; for every tensor of a list.
+#[doc(alias = "torch._foreach_log10")]
+#[track_caller]
+pub fn _foreach_log10(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_log10(self_))
+}
+
+/// Logarithm to base 10; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log10_")]
+#[track_caller]
+pub fn _foreach_log10_(self_: &[Tensor]) {
+    expect(ops::_foreach_log10_(self_));
+}
+
+/// `log(1 + x)`, accurate near 0; for every tensor of a list.
+#[doc(alias = "torch._foreach_log1p")]
+#[track_caller]
+pub fn _foreach_log1p(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_log1p(self_))
+}
+
+/// `log(1 + x)`, accurate near 0; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log1p_")]
+#[track_caller]
+pub fn _foreach_log1p_(self_: &[Tensor]) {
+    expect(ops::_foreach_log1p_(self_));
+}
+
+/// Logarithm to base 2; for every tensor of a list.
+#[doc(alias = "torch._foreach_log2")]
+#[track_caller]
+pub fn _foreach_log2(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_log2(self_))
+}
+
+/// Logarithm to base 2; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log2_")]
+#[track_caller]
+pub fn _foreach_log2_(self_: &[Tensor]) {
+    expect(ops::_foreach_log2_(self_));
+}
+
+/// Natural logarithm; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log_")]
+#[track_caller]
+pub fn _foreach_log_(self_: &[Tensor]) {
+    expect(ops::_foreach_log_(self_));
+}
+
+/// Largest element; NaN wins; for every tensor of a list.
+#[doc(alias = "torch._foreach_max")]
+#[track_caller]
+pub fn _foreach_max(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_max(self_))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+#[track_caller]
+pub fn _foreach_maximum_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_list(self_, other))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+#[track_caller]
+pub fn _foreach_maximum_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_maximum_list_(self_, other));
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+#[track_caller]
+pub fn _foreach_maximum_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_scalar(self_, scalar.into()))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+#[track_caller]
+pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_maximum_scalar_(self_, scalar.into()));
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+#[track_caller]
+pub fn _foreach_maximum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_scalar_list(self_, scalars))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+#[track_caller]
+pub fn _foreach_maximum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_maximum_scalar_list_(self_, scalars));
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+#[track_caller]
+pub fn _foreach_minimum_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_list(self_, other))
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+#[track_caller]
+pub fn _foreach_minimum_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_minimum_list_(self_, other));
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+#[track_caller]
+pub fn _foreach_minimum_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_scalar(self_, scalar.into()))
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+#[track_caller]
+pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_minimum_scalar_(self_, scalar.into()));
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+#[track_caller]
+pub fn _foreach_minimum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_scalar_list(self_, scalars))
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+#[track_caller]
+pub fn _foreach_minimum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_minimum_scalar_list_(self_, scalars));
+}
+
+/// Matrix product of two matrices; for every tensor of a list.
+#[doc(alias = "torch._foreach_mm")]
+#[track_caller]
+pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_mm(self_, mat2))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+#[track_caller]
+pub fn _foreach_mul_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_list(self_, other))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+#[track_caller]
+pub fn _foreach_mul_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_mul_list_(self_, other));
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+#[track_caller]
+pub fn _foreach_mul_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_scalar(self_, scalar.into()))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+#[track_caller]
+pub fn _foreach_mul_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_mul_scalar_(self_, scalar.into()));
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+#[track_caller]
+pub fn _foreach_mul_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_scalar_list(self_, scalars))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+#[track_caller]
+pub fn _foreach_mul_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_mul_scalar_list_(self_, scalars));
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+#[track_caller]
+pub fn _foreach_mul_tensor(self_: &[Tensor], other: &Tensor) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_tensor(self_, other))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+#[track_caller]
+pub fn _foreach_mul_tensor_(self_: &[Tensor], other: &Tensor) {
+    expect(ops::_foreach_mul_tensor_(self_, other));
+}
+
+/// Negates every element; for every tensor of a list.
+#[doc(alias = "torch._foreach_neg")]
+#[track_caller]
+pub fn _foreach_neg(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_neg(self_))
+}
+
+/// Negates every element; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_neg_")]
+#[track_caller]
+pub fn _foreach_neg_(self_: &[Tensor]) {
+    expect(ops::_foreach_neg_(self_));
+}
+
+/// Vector norm of all elements, or over dimensions; for every tensor of a list.
+#[doc(alias = "torch._foreach_norm")]
+#[track_caller]
+pub fn _foreach_norm_scalar(self_: &[Tensor], ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
+    expect(ops::_foreach_norm_scalar(self_, ord.into(), Some(dtype)))
+}
+
+/// Vector norm of all elements, or over dimensions; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_norm_scalar_with(self_: &[Tensor], o: ForeachNormScalarOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_norm_scalar(self_, o.ord, o.dtype))
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+#[track_caller]
+pub fn _foreach_pow_list(self_: &[Tensor], exponent: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_list(self_, exponent))
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+#[track_caller]
+pub fn _foreach_pow_list_(self_: &[Tensor], exponent: &[Tensor]) {
+    expect(ops::_foreach_pow_list_(self_, exponent));
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+#[track_caller]
+pub fn _foreach_pow_scalar(self_: &[Tensor], exponent: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar(self_, exponent.into()))
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+#[track_caller]
+pub fn _foreach_pow_scalar_(self_: &[Tensor], exponent: impl Into<Scalar>) {
+    expect(ops::_foreach_pow_scalar_(self_, exponent.into()));
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+#[track_caller]
+pub fn _foreach_pow_scalar_and_tensor(self_: impl Into<Scalar>, exponent: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar_and_tensor(self_.into(), exponent))
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+#[track_caller]
+pub fn _foreach_pow_scalar_list(self_: &[Tensor], exponent: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar_list(self_, exponent))
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+#[track_caller]
+pub fn _foreach_pow_scalar_list_(self_: &[Tensor], exponent: &[Scalar]) {
+    expect(ops::_foreach_pow_scalar_list_(self_, exponent));
+}
+
+/// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
+#[doc(alias = "torch._foreach_powsum")]
+#[track_caller]
+pub fn _foreach_powsum_scalar(self_: &[Tensor], ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
+    expect(ops::_foreach_powsum_scalar(self_, ord.into(), Some(dtype)))
+}
+
+/// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_powsum_scalar_with(self_: &[Tensor], o: ForeachPowsumScalarOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_powsum_scalar(self_, o.ord, o.dtype))
+}
+
+/// `1 / x`; for every tensor of a list.
+#[doc(alias = "torch._foreach_reciprocal")]
+#[track_caller]
+pub fn _foreach_reciprocal(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_reciprocal(self_))
+}
+
+/// `1 / x`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_reciprocal_")]
+#[track_caller]
+pub fn _foreach_reciprocal_(self_: &[Tensor]) {
+    expect(ops::_foreach_reciprocal_(self_));
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list.
+#[doc(alias = "torch._foreach_round")]
+#[track_caller]
+pub fn _foreach_round(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_round(self_))
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_round_")]
+#[track_caller]
+pub fn _foreach_round_(self_: &[Tensor]) {
+    expect(ops::_foreach_round_(self_));
+}
+
+/// `1 / sqrt(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_rsqrt")]
+#[track_caller]
+pub fn _foreach_rsqrt(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_rsqrt(self_))
+}
+
+/// `1 / sqrt(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_rsqrt_")]
+#[track_caller]
+pub fn _foreach_rsqrt_(self_: &[Tensor]) {
+    expect(ops::_foreach_rsqrt_(self_));
+}
+
+/// `1 / (1 + exp(-x))`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sigmoid")]
+#[track_caller]
+pub fn _foreach_sigmoid(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sigmoid(self_))
+}
+
+/// `1 / (1 + exp(-x))`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sigmoid_")]
+#[track_caller]
+pub fn _foreach_sigmoid_(self_: &[Tensor]) {
+    expect(ops::_foreach_sigmoid_(self_));
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.
+#[doc(alias = "torch._foreach_sign")]
+#[track_caller]
+pub fn _foreach_sign(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sign(self_))
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sign_")]
+#[track_caller]
+pub fn _foreach_sign_(self_: &[Tensor]) {
+    expect(ops::_foreach_sign_(self_));
+}
+
+/// Sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_sin")]
+#[track_caller]
+pub fn _foreach_sin(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sin(self_))
+}
+
+/// Sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sin_")]
+#[track_caller]
+pub fn _foreach_sin_(self_: &[Tensor]) {
+    expect(ops::_foreach_sin_(self_));
+}
+
+/// Hyperbolic sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_sinh")]
+#[track_caller]
+pub fn _foreach_sinh(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sinh(self_))
+}
+
+/// Hyperbolic sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sinh_")]
+#[track_caller]
+pub fn _foreach_sinh_(self_: &[Tensor]) {
+    expect(ops::_foreach_sinh_(self_));
+}
+
+/// Square root; for every tensor of a list.
+#[doc(alias = "torch._foreach_sqrt")]
+#[track_caller]
+pub fn _foreach_sqrt(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sqrt(self_))
+}
+
+/// Square root; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sqrt_")]
+#[track_caller]
+pub fn _foreach_sqrt_(self_: &[Tensor]) {
+    expect(ops::_foreach_sqrt_(self_));
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+#[track_caller]
+pub fn _foreach_sub_list(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_list(self_, other, alpha.into()))
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+#[track_caller]
+pub fn _foreach_sub_list_(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_sub_list_(self_, other, alpha.into()));
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_sub_list_with(self_: &[Tensor], other: &[Tensor], o: ForeachSubListOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_list(self_, other, o.alpha))
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_sub_list_with_(self_: &[Tensor], other: &[Tensor], o: ForeachSubListInplaceOptions) {
+    expect(ops::_foreach_sub_list_(self_, other, o.alpha));
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+#[track_caller]
+pub fn _foreach_sub_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_scalar(self_, scalar.into()))
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+#[track_caller]
+pub fn _foreach_sub_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_sub_scalar_(self_, scalar.into()));
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+#[track_caller]
+pub fn _foreach_sub_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_scalar_list(self_, scalars))
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+#[track_caller]
+pub fn _foreach_sub_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_sub_scalar_list_(self_, scalars));
+}
+
+/// Tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_tan")]
+#[track_caller]
+pub fn _foreach_tan(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_tan(self_))
+}
+
+/// Tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_tan_")]
+#[track_caller]
+pub fn _foreach_tan_(self_: &[Tensor]) {
+    expect(ops::_foreach_tan_(self_));
+}
+
+/// Hyperbolic tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_tanh")]
+#[track_caller]
+pub fn _foreach_tanh(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_tanh(self_))
+}
+
+/// Hyperbolic tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_tanh_")]
+#[track_caller]
+pub fn _foreach_tanh_(self_: &[Tensor]) {
+    expect(ops::_foreach_tanh_(self_));
+}
+
+/// Rounds towards zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_trunc")]
+#[track_caller]
+pub fn _foreach_trunc(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_trunc(self_))
+}
+
+/// Rounds towards zero; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_trunc_")]
+#[track_caller]
+pub fn _foreach_trunc_(self_: &[Tensor]) {
+    expect(ops::_foreach_trunc_(self_));
+}
+
+/// Sets every element to zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_zero_")]
+#[track_caller]
+pub fn _foreach_zero_(self_: &[Tensor]) {
+    expect(ops::_foreach_zero_(self_));
+}
+
 /// Absolute value; of a complex number its magnitude, real.
 #[doc(alias = "torch.abs")]
 #[track_caller]

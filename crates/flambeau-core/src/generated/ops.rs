@@ -4,8 +4,8 @@
 
 #[allow(unused_imports)]
 use super::{
-    blas, comparison, composed, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random,
-    reduction, scan, softmax, sorting, special_ops, unary, view_copies, views, windows,
+    blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, pointwise, prelude::*,
+    random, reduction, scan, softmax, sorting, special_ops, unary, view_copies, views, windows,
 };
 
 /// Matrix product of two matrices.
@@ -5009,6 +5009,19 @@ pub fn linalg_vector_norm_out(
     )
 }
 
+/// Sum of `abs(x)^ord`: a vector norm before its root.
+///
+/// Documented defaults: `ord = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
+pub fn linalg_powsum(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (reduction::LINALG_POWSUM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+}
+
 /// Vector norm of all elements, or over dimensions.
 ///
 /// Documented defaults: `p = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
@@ -8354,4 +8367,1221 @@ pub fn signal_nuttall(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (windows::SIGNAL_NUTTALL.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// Matrix product of two matrices; for every tensor of a list.
+#[doc(alias = "torch._foreach_mm")]
+pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MM.get(list_keys(self_) | list_keys(mat2))?)(self_, mat2)
+}
+
+/// A copy with memory of its own; for every tensor of a list.
+///
+/// Documented defaults: `memory_format = None`.
+#[doc(alias = "torch._foreach_clone")]
+pub fn _foreach_clone(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLONE.get(list_keys(self_))?)(self_, memory_format)
+}
+
+/// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
+///
+/// Documented defaults: `non_blocking = false`.
+#[doc(alias = "torch._foreach_copy_")]
+pub fn _foreach_copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_COPY_.get(list_keys(self_) | list_keys(src))?)(self_, src, non_blocking)
+}
+
+/// Sets every element to zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_zero_")]
+pub fn _foreach_zero_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ZERO_.get(list_keys(self_))?)(self_)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+pub fn _foreach_add_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADD_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+pub fn _foreach_add_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADD_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+pub fn _foreach_add_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADD_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+pub fn _foreach_add_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADD_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_add")]
+pub fn _foreach_add_tensor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADD_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other, alpha)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_add_")]
+pub fn _foreach_add_tensor_(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADD_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other, alpha)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_add")]
+pub fn _foreach_add_list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADD_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_add_")]
+pub fn _foreach_add_list_(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADD_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+pub fn _foreach_sub_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SUB_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+pub fn _foreach_sub_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SUB_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+pub fn _foreach_sub_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SUB_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+pub fn _foreach_sub_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SUB_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_sub")]
+pub fn _foreach_sub_list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SUB_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_sub_")]
+pub fn _foreach_sub_list_(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SUB_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+pub fn _foreach_mul_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MUL_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+pub fn _foreach_mul_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MUL_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+pub fn _foreach_mul_tensor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MUL_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+pub fn _foreach_mul_tensor_(self_: &[Tensor], other: &Tensor) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MUL_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+pub fn _foreach_mul_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MUL_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+pub fn _foreach_mul_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MUL_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+pub fn _foreach_mul_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MUL_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+pub fn _foreach_mul_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MUL_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+pub fn _foreach_div_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_DIV_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+pub fn _foreach_div_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_DIV_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+pub fn _foreach_div_tensor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_DIV_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+pub fn _foreach_div_tensor_(self_: &[Tensor], other: &Tensor) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_DIV_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+pub fn _foreach_div_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_DIV_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+pub fn _foreach_div_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_DIV_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+pub fn _foreach_div_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_DIV_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+pub fn _foreach_div_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_DIV_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+pub fn _foreach_pow_scalar_and_tensor(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POW_SCALAR_AND_TENSOR.get(list_keys(exponent))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+pub fn _foreach_pow_scalar(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POW_SCALAR.get(list_keys(self_))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+pub fn _foreach_pow_scalar_(self_: &[Tensor], exponent: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_POW_SCALAR_.get(list_keys(self_))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+pub fn _foreach_pow_scalar_list(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POW_SCALAR_LIST.get(list_keys(self_))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+pub fn _foreach_pow_scalar_list_(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_POW_SCALAR_LIST_.get(list_keys(self_))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+pub fn _foreach_pow_list(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POW_LIST.get(list_keys(self_) | list_keys(exponent))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+pub fn _foreach_pow_list_(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_POW_LIST_.get(list_keys(self_) | list_keys(exponent))?)(self_, exponent)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+pub fn _foreach_clamp_min_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MIN_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MIN_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+pub fn _foreach_clamp_min_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+pub fn _foreach_clamp_min_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+pub fn _foreach_clamp_min_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MIN_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+pub fn _foreach_clamp_min_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MIN_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+pub fn _foreach_maximum_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MAXIMUM_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MAXIMUM_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+pub fn _foreach_maximum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MAXIMUM_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+pub fn _foreach_maximum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MAXIMUM_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+pub fn _foreach_maximum_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MAXIMUM_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+pub fn _foreach_maximum_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MAXIMUM_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+pub fn _foreach_clamp_max_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MAX_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MAX_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+pub fn _foreach_clamp_max_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+pub fn _foreach_clamp_max_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+pub fn _foreach_clamp_max_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MAX_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+pub fn _foreach_clamp_max_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MAX_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+pub fn _foreach_minimum_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MINIMUM_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MINIMUM_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+pub fn _foreach_minimum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MINIMUM_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+pub fn _foreach_minimum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MINIMUM_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+pub fn _foreach_minimum_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MINIMUM_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+pub fn _foreach_minimum_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MINIMUM_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+pub fn _foreach_lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LERP_LIST.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
+        self_, tensors1, weights,
+    )
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+pub fn _foreach_lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LERP_LIST_.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
+        self_, tensors1, weights,
+    )
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+pub fn _foreach_lerp_scalar(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LERP_SCALAR.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+pub fn _foreach_lerp_scalar_(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LERP_SCALAR_.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+pub fn _foreach_lerp_scalar_list(
+    self_: &[Tensor],
+    tensors1: &[Tensor],
+    weight: &[Scalar],
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LERP_SCALAR_LIST.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+pub fn _foreach_lerp_scalar_list_(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LERP_SCALAR_LIST_.get(list_keys(self_) | list_keys(tensors1))?)(
+        self_, tensors1, weight,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+pub fn _foreach_addcmul_scalar_list(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCMUL_SCALAR_LIST.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+pub fn _foreach_addcmul_scalar_list_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCMUL_SCALAR_LIST_
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, scalars
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+pub fn _foreach_addcmul_tensor(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCMUL_TENSOR
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+pub fn _foreach_addcmul_tensor_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCMUL_TENSOR_
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch._foreach_addcmul")]
+pub fn _foreach_addcmul_scalar(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: Scalar,
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCMUL_SCALAR.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch._foreach_addcmul_")]
+pub fn _foreach_addcmul_scalar_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: Scalar,
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCMUL_SCALAR_.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+pub fn _foreach_addcdiv_scalar_list(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCDIV_SCALAR_LIST.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+pub fn _foreach_addcdiv_scalar_list_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCDIV_SCALAR_LIST_
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, scalars
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+pub fn _foreach_addcdiv_tensor(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCDIV_TENSOR
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+pub fn _foreach_addcdiv_tensor_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCDIV_TENSOR_
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch._foreach_addcdiv")]
+pub fn _foreach_addcdiv_scalar(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: Scalar,
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCDIV_SCALAR.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch._foreach_addcdiv_")]
+pub fn _foreach_addcdiv_scalar_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: Scalar,
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCDIV_SCALAR_.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// Largest element; NaN wins; for every tensor of a list.
+#[doc(alias = "torch._foreach_max")]
+pub fn _foreach_max(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MAX.get(list_keys(self_))?)(self_)
+}
+
+/// Vector norm of all elements, or over dimensions; for every tensor of a list.
+///
+/// Documented defaults: `ord = 2`, `dtype = None`.
+#[doc(alias = "torch._foreach_norm")]
+pub fn _foreach_norm_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_NORM_SCALAR.get(list_keys(self_))?)(self_, ord, dtype)
+}
+
+/// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
+///
+/// Documented defaults: `ord = 2`, `dtype = None`.
+#[doc(alias = "torch._foreach_powsum")]
+pub fn _foreach_powsum_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POWSUM_SCALAR.get(list_keys(self_))?)(self_, ord, dtype)
+}
+
+/// Error function; for every tensor of a list.
+#[doc(alias = "torch._foreach_erf")]
+pub fn _foreach_erf(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ERF.get(list_keys(self_))?)(self_)
+}
+
+/// Error function; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_erf_")]
+pub fn _foreach_erf_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ERF_.get(list_keys(self_))?)(self_)
+}
+
+/// Complementary error function, `1 - erf(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_erfc")]
+pub fn _foreach_erfc(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ERFC.get(list_keys(self_))?)(self_)
+}
+
+/// Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_erfc_")]
+pub fn _foreach_erfc_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ERFC_.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm of the absolute value of the gamma function; for every tensor of a list.
+#[doc(alias = "torch._foreach_lgamma")]
+pub fn _foreach_lgamma(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LGAMMA.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lgamma_")]
+pub fn _foreach_lgamma_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LGAMMA_.get(list_keys(self_))?)(self_)
+}
+
+/// Absolute value; of a complex number its magnitude, real; for every tensor of a list.
+#[doc(alias = "torch._foreach_abs")]
+pub fn _foreach_abs(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ABS.get(list_keys(self_))?)(self_)
+}
+
+/// Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_abs_")]
+pub fn _foreach_abs_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ABS_.get(list_keys(self_))?)(self_)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.
+#[doc(alias = "torch._foreach_sign")]
+pub fn _foreach_sign(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SIGN.get(list_keys(self_))?)(self_)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sign_")]
+pub fn _foreach_sign_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SIGN_.get(list_keys(self_))?)(self_)
+}
+
+/// Negates every element; for every tensor of a list.
+#[doc(alias = "torch._foreach_neg")]
+pub fn _foreach_neg(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_NEG.get(list_keys(self_))?)(self_)
+}
+
+/// Negates every element; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_neg_")]
+pub fn _foreach_neg_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_NEG_.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / x`; for every tensor of a list.
+#[doc(alias = "torch._foreach_reciprocal")]
+pub fn _foreach_reciprocal(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_RECIPROCAL.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / x`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_reciprocal_")]
+pub fn _foreach_reciprocal_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_RECIPROCAL_.get(list_keys(self_))?)(self_)
+}
+
+/// Square root; for every tensor of a list.
+#[doc(alias = "torch._foreach_sqrt")]
+pub fn _foreach_sqrt(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SQRT.get(list_keys(self_))?)(self_)
+}
+
+/// Square root; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sqrt_")]
+pub fn _foreach_sqrt_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SQRT_.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / sqrt(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_rsqrt")]
+pub fn _foreach_rsqrt(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_RSQRT.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / sqrt(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_rsqrt_")]
+pub fn _foreach_rsqrt_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_RSQRT_.get(list_keys(self_))?)(self_)
+}
+
+/// Exponential; for every tensor of a list.
+#[doc(alias = "torch._foreach_exp")]
+pub fn _foreach_exp(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_EXP.get(list_keys(self_))?)(self_)
+}
+
+/// Exponential; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_exp_")]
+pub fn _foreach_exp_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_EXP_.get(list_keys(self_))?)(self_)
+}
+
+/// `exp(x) - 1`, accurate near 0; for every tensor of a list.
+#[doc(alias = "torch._foreach_expm1")]
+pub fn _foreach_expm1(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_EXPM1.get(list_keys(self_))?)(self_)
+}
+
+/// `exp(x) - 1`, accurate near 0; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_expm1_")]
+pub fn _foreach_expm1_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_EXPM1_.get(list_keys(self_))?)(self_)
+}
+
+/// Natural logarithm; for every tensor of a list.
+#[doc(alias = "torch._foreach_log")]
+pub fn _foreach_log(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LOG.get(list_keys(self_))?)(self_)
+}
+
+/// Natural logarithm; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log_")]
+pub fn _foreach_log_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LOG_.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm to base 2; for every tensor of a list.
+#[doc(alias = "torch._foreach_log2")]
+pub fn _foreach_log2(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LOG2.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm to base 2; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log2_")]
+pub fn _foreach_log2_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LOG2_.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm to base 10; for every tensor of a list.
+#[doc(alias = "torch._foreach_log10")]
+pub fn _foreach_log10(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LOG10.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm to base 10; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log10_")]
+pub fn _foreach_log10_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LOG10_.get(list_keys(self_))?)(self_)
+}
+
+/// `log(1 + x)`, accurate near 0; for every tensor of a list.
+#[doc(alias = "torch._foreach_log1p")]
+pub fn _foreach_log1p(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LOG1P.get(list_keys(self_))?)(self_)
+}
+
+/// `log(1 + x)`, accurate near 0; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log1p_")]
+pub fn _foreach_log1p_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LOG1P_.get(list_keys(self_))?)(self_)
+}
+
+/// Sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_sin")]
+pub fn _foreach_sin(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SIN.get(list_keys(self_))?)(self_)
+}
+
+/// Sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sin_")]
+pub fn _foreach_sin_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SIN_.get(list_keys(self_))?)(self_)
+}
+
+/// Cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_cos")]
+pub fn _foreach_cos(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_COS.get(list_keys(self_))?)(self_)
+}
+
+/// Cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_cos_")]
+pub fn _foreach_cos_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_COS_.get(list_keys(self_))?)(self_)
+}
+
+/// Tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_tan")]
+pub fn _foreach_tan(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_TAN.get(list_keys(self_))?)(self_)
+}
+
+/// Tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_tan_")]
+pub fn _foreach_tan_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_TAN_.get(list_keys(self_))?)(self_)
+}
+
+/// Arc sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_asin")]
+pub fn _foreach_asin(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ASIN.get(list_keys(self_))?)(self_)
+}
+
+/// Arc sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_asin_")]
+pub fn _foreach_asin_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ASIN_.get(list_keys(self_))?)(self_)
+}
+
+/// Arc cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_acos")]
+pub fn _foreach_acos(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ACOS.get(list_keys(self_))?)(self_)
+}
+
+/// Arc cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_acos_")]
+pub fn _foreach_acos_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ACOS_.get(list_keys(self_))?)(self_)
+}
+
+/// Arc tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_atan")]
+pub fn _foreach_atan(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ATAN.get(list_keys(self_))?)(self_)
+}
+
+/// Arc tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_atan_")]
+pub fn _foreach_atan_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ATAN_.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_sinh")]
+pub fn _foreach_sinh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SINH.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sinh_")]
+pub fn _foreach_sinh_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SINH_.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_cosh")]
+pub fn _foreach_cosh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_COSH.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_cosh_")]
+pub fn _foreach_cosh_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_COSH_.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_tanh")]
+pub fn _foreach_tanh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_TANH.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_tanh_")]
+pub fn _foreach_tanh_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_TANH_.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds down; for every tensor of a list.
+#[doc(alias = "torch._foreach_floor")]
+pub fn _foreach_floor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_FLOOR.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds down; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_floor_")]
+pub fn _foreach_floor_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_FLOOR_.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds up; for every tensor of a list.
+#[doc(alias = "torch._foreach_ceil")]
+pub fn _foreach_ceil(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CEIL.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds up; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_ceil_")]
+pub fn _foreach_ceil_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CEIL_.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds towards zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_trunc")]
+pub fn _foreach_trunc(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_TRUNC.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds towards zero; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_trunc_")]
+pub fn _foreach_trunc_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_TRUNC_.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list.
+#[doc(alias = "torch._foreach_round")]
+pub fn _foreach_round(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ROUND.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_round_")]
+pub fn _foreach_round_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ROUND_.get(list_keys(self_))?)(self_)
+}
+
+/// The part behind the point: `x - trunc(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_frac")]
+pub fn _foreach_frac(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_FRAC.get(list_keys(self_))?)(self_)
+}
+
+/// The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_frac_")]
+pub fn _foreach_frac_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_FRAC_.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / (1 + exp(-x))`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sigmoid")]
+pub fn _foreach_sigmoid(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SIGMOID.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / (1 + exp(-x))`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sigmoid_")]
+pub fn _foreach_sigmoid_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SIGMOID_.get(list_keys(self_))?)(self_)
 }

@@ -3587,6 +3587,60 @@ fn linalg_vector_norm_out_adaptor(
     Ok(())
 }
 
+/// Type of [`LINALG_POWSUM`].
+pub type LinalgPowsumFn = fn(&Tensor, Scalar, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
+/// `linalg__powsum`: Sum of `abs(x)^ord`: a vector norm before its root.
+pub static LINALG_POWSUM: Op<LinalgPowsumFn> =
+    Op::composite(&LINALG_POWSUM_INFO, f::linalg_powsum, linalg_powsum_adaptor);
+static LINALG_POWSUM_INFO: OpInfo = OpInfo {
+    name: "linalg__powsum",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("ord", Ty::Scalar, D::Int(2)),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: linalg_powsum_boxed,
+    doc: "Sum of `abs(x)^ord`: a vector norm before its root.",
+    grad: Differentiability::Composite,
+};
+fn linalg_powsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_powsum(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn linalg_powsum_adaptor(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LINALG_POWSUM_INFO,
+        vec![
+            self_.into_value(),
+            ord.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
 /// Type of [`NORM`].
 pub type NormFn = fn(&Tensor, Option<Scalar>, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `norm`: Vector norm of all elements, or over dimensions.

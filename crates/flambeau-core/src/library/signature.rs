@@ -183,7 +183,8 @@ impl Signature {
             .take(plain_args)
             .filter(|(i, _)| Some(*i) != self_index)
             .map(|(index, arg)| Param {
-                name: if arg.name == "self" && !method { "input" } else { arg.name },
+                // lists keep their name
+                name: if arg.name == "self" && arg.ty == Ty::Tensor && !method { "input" } else { arg.name },
                 arg,
                 index,
                 kind: if silent && arg.ty == Ty::Tensor { Kind::TensorOrNumber } else { Kind::Plain },

@@ -109,3 +109,23 @@ pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -
     }
     reduce_into("max_values_cpu", &x, &dims, out, erased::logsumexp)
 }
+
+/// `linalg__powsum`
+pub fn linalg_powsum(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let d = dtype.unwrap_or(self_.dtype());
+    if !(d.is_floating() || d.is_complex()) {
+        return Err(Error::not_implemented_for("powsum_cpu", d));
+    }
+    let x = match dtype {
+        Some(d) => ops::to(self_, Some(d), None, None, None, false, false, None)?,
+        None => self_.clone(),
+    };
+    let power = ops::pow(&ops::abs(&x)?, &crate::ergonomic::wrapped_number(ord)?)?;
+    ops::sum(&power, dim, keepdim, None)
+}
