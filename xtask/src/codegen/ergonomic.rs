@@ -416,7 +416,7 @@ fn results(c: &CrateTable) -> Result<String, String> {
         let tuple = return_ty(&row.schema.returns);
         let _ = writeln!(
             s,
-            "/// Result of `{}`.\n#[derive(Clone, Debug)]\npub struct {name} {{",
+            "/// Result of `{0}`.\n#[derive(Clone, Debug)]\n#[doc(alias = \"torch.return_types.{0}\")]\npub struct {name} {{",
             row.schema.base
         );
         for (n, r) in names.iter().zip(&row.schema.returns) {

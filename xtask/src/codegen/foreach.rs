@@ -10,18 +10,24 @@ use std::path::PathBuf;
 
 /// The family of all list forms; `None` where no row asks for any.
 pub fn family(families: &[Family]) -> Result<Option<Family>, String> {
-    let mut rows = Vec::new();
+    let mut rows: Vec<(String, Row)> = Vec::new();
     for f in families {
         for base in &f.rows {
             for text in &base.foreach {
                 let at = |e: String| {
                     format!("{}: {}: foreach `{text}`: {e}", f.file.display(), base.schema.full_name())
                 };
-                rows.extend(forms(base, text).map_err(at)?);
+                let new = forms(base, text).map_err(at)?;
+                // a second row of the same name has the overloads with numbers, which Python tries first
+                let from = base.schema.full_name();
+                let other = |r: &(String, Row)| r.1.schema.base == new[0].schema.base && r.0 != from;
+                let place = rows.iter().position(other).unwrap_or(rows.len());
+                rows.splice(place..place, new.into_iter().map(|r| (from.clone(), r)));
             }
         }
     }
     let file = PathBuf::from("foreach");
+    let rows: Vec<Row> = rows.into_iter().map(|r| r.1).collect();
     Ok((!rows.is_empty()).then(|| Family { name: "foreach".into(), module: "foreach".into(), file, rows }))
 }
 
@@ -61,7 +67,8 @@ fn schema(base: &Row, text: &str) -> Result<Schema, String> {
 }
 
 fn row(base: &Row, schema: Schema, inplace: bool) -> Result<Row, String> {
-    let overload = if schema.overload.is_empty() { String::new() } else { format!("_{}", snake(&schema.overload)) };
+    let overload =
+        if schema.overload.is_empty() { String::new() } else { format!("_{}", snake(&schema.overload)) };
     let end = if schema.mutates() { "_" } else { "" };
     let each = if inplace { format!("{}_", base.rust) } else { ident(&base.rust) };
     let doc = base.doc.trim_end_matches('.');
@@ -104,7 +111,8 @@ fn body(base: &Schema, list: &Schema, each: &str) -> Result<String, String> {
         return Err("more arguments than the base row has".into());
     }
     let (mut checks, mut pre, mut args) = (String::new(), String::new(), Vec::new());
-    let lead = list.args.iter().find(|a| a.ty.is_tensor() && a.ty.list.is_some()).ok_or("no list of tensors")?;
+    let lead =
+        list.args.iter().find(|a| a.ty.is_tensor() && a.ty.list.is_some()).ok_or("no list of tensors")?;
     for (b, l) in pairs {
         let Some(l) = l else {
             let d = b.default.as_ref().ok_or_else(|| format!("`{}` is given by nothing", b.name))?;

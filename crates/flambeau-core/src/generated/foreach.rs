@@ -1444,12 +1444,11 @@ fn _foreach_pow_list_inplace_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> R
 
 fn _foreach_clamp_min_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some("_foreach_clamp_min", self_)?;
-    let scalar = f::number(scalar)?;
-    (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &scalar)).collect()
+    (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect()
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR`].
 pub type ForeachClampMinScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
-/// `_foreach_clamp_min.Scalar`: `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `_foreach_clamp_min.Scalar`: `max(x, min)`; for every tensor of a list.
 pub static _FOREACH_CLAMP_MIN_SCALAR: Op<ForeachClampMinScalarFn> = Op::composite(
     &_FOREACH_CLAMP_MIN_SCALAR_INFO,
     _foreach_clamp_min_scalar_each,
@@ -1465,7 +1464,7 @@ static _FOREACH_CLAMP_MIN_SCALAR_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_clamp_min"],
     composite: true,
     boxed: _foreach_clamp_min_scalar_boxed,
-    doc: "`max(x, min)` with a tensor as bound; for every tensor of a list.",
+    doc: "`max(x, min)`; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_clamp_min_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1478,15 +1477,14 @@ fn _foreach_clamp_min_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result
 
 fn _foreach_clamp_min_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some("_foreach_clamp_min_", self_)?;
-    let scalar = f::number(scalar)?;
     for i in 0..self_.len() {
-        ops::clamp_min_tensor_(&self_[i], &scalar)?;
+        ops::clamp_min_(&self_[i], scalar)?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_`].
 pub type ForeachClampMinScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
-/// `_foreach_clamp_min_.Scalar`: `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `_foreach_clamp_min_.Scalar`: `max(x, min)`; for every tensor of a list. In place.
 pub static _FOREACH_CLAMP_MIN_SCALAR_: Op<ForeachClampMinScalarInplaceFn> = Op::composite(
     &_FOREACH_CLAMP_MIN_SCALAR__INFO,
     _foreach_clamp_min_scalar_inplace_each,
@@ -1502,7 +1500,7 @@ static _FOREACH_CLAMP_MIN_SCALAR__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_clamp_min_"],
     composite: true,
     boxed: _foreach_clamp_min_scalar_inplace_boxed,
-    doc: "`max(x, min)` with a tensor as bound; for every tensor of a list. In place.",
+    doc: "`max(x, min)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_clamp_min_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1516,11 +1514,11 @@ fn _foreach_clamp_min_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -
 fn _foreach_clamp_min_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some("_foreach_clamp_min", self_)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &f::number(scalars[i])?)).collect()
+    (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect()
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_LIST`].
 pub type ForeachClampMinScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
-/// `_foreach_clamp_min.ScalarList`: `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `_foreach_clamp_min.ScalarList`: `max(x, min)`; for every tensor of a list.
 pub static _FOREACH_CLAMP_MIN_SCALAR_LIST: Op<ForeachClampMinScalarListFn> = Op::composite(
     &_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO,
     _foreach_clamp_min_scalar_list_each,
@@ -1536,7 +1534,7 @@ static _FOREACH_CLAMP_MIN_SCALAR_LIST_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_clamp_min"],
     composite: true,
     boxed: _foreach_clamp_min_scalar_list_boxed,
-    doc: "`max(x, min)` with a tensor as bound; for every tensor of a list.",
+    doc: "`max(x, min)`; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_clamp_min_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1552,13 +1550,13 @@ fn _foreach_clamp_min_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scal
     f::some("_foreach_clamp_min_", self_)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
-        ops::clamp_min_tensor_(&self_[i], &f::number(scalars[i])?)?;
+        ops::clamp_min_(&self_[i], scalars[i])?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_LIST_`].
 pub type ForeachClampMinScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
-/// `_foreach_clamp_min_.ScalarList`: `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `_foreach_clamp_min_.ScalarList`: `max(x, min)`; for every tensor of a list. In place.
 pub static _FOREACH_CLAMP_MIN_SCALAR_LIST_: Op<ForeachClampMinScalarListInplaceFn> = Op::composite(
     &_FOREACH_CLAMP_MIN_SCALAR_LIST__INFO,
     _foreach_clamp_min_scalar_list_inplace_each,
@@ -1574,7 +1572,7 @@ static _FOREACH_CLAMP_MIN_SCALAR_LIST__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_clamp_min_"],
     composite: true,
     boxed: _foreach_clamp_min_scalar_list_inplace_boxed,
-    doc: "`max(x, min)` with a tensor as bound; for every tensor of a list. In place.",
+    doc: "`max(x, min)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_clamp_min_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1659,12 +1657,11 @@ fn _foreach_clamp_min_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -
 
 fn _foreach_maximum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some("_foreach_maximum", self_)?;
-    let scalar = f::number(scalar)?;
-    (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &scalar)).collect()
+    (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect()
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR`].
 pub type ForeachMaximumScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
-/// `_foreach_maximum.Scalar`: `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `_foreach_maximum.Scalar`: `max(x, min)`; for every tensor of a list.
 pub static _FOREACH_MAXIMUM_SCALAR: Op<ForeachMaximumScalarFn> = Op::composite(
     &_FOREACH_MAXIMUM_SCALAR_INFO,
     _foreach_maximum_scalar_each,
@@ -1680,7 +1677,7 @@ static _FOREACH_MAXIMUM_SCALAR_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_maximum"],
     composite: true,
     boxed: _foreach_maximum_scalar_boxed,
-    doc: "`max(x, min)` with a tensor as bound; for every tensor of a list.",
+    doc: "`max(x, min)`; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_maximum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1693,15 +1690,14 @@ fn _foreach_maximum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<V
 
 fn _foreach_maximum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some("_foreach_maximum_", self_)?;
-    let scalar = f::number(scalar)?;
     for i in 0..self_.len() {
-        ops::clamp_min_tensor_(&self_[i], &scalar)?;
+        ops::clamp_min_(&self_[i], scalar)?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_`].
 pub type ForeachMaximumScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
-/// `_foreach_maximum_.Scalar`: `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `_foreach_maximum_.Scalar`: `max(x, min)`; for every tensor of a list. In place.
 pub static _FOREACH_MAXIMUM_SCALAR_: Op<ForeachMaximumScalarInplaceFn> = Op::composite(
     &_FOREACH_MAXIMUM_SCALAR__INFO,
     _foreach_maximum_scalar_inplace_each,
@@ -1717,7 +1713,7 @@ static _FOREACH_MAXIMUM_SCALAR__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_maximum_"],
     composite: true,
     boxed: _foreach_maximum_scalar_inplace_boxed,
-    doc: "`max(x, min)` with a tensor as bound; for every tensor of a list. In place.",
+    doc: "`max(x, min)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_maximum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1731,11 +1727,11 @@ fn _foreach_maximum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> 
 fn _foreach_maximum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some("_foreach_maximum", self_)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &f::number(scalars[i])?)).collect()
+    (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect()
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_LIST`].
 pub type ForeachMaximumScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
-/// `_foreach_maximum.ScalarList`: `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `_foreach_maximum.ScalarList`: `max(x, min)`; for every tensor of a list.
 pub static _FOREACH_MAXIMUM_SCALAR_LIST: Op<ForeachMaximumScalarListFn> = Op::composite(
     &_FOREACH_MAXIMUM_SCALAR_LIST_INFO,
     _foreach_maximum_scalar_list_each,
@@ -1751,7 +1747,7 @@ static _FOREACH_MAXIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_maximum"],
     composite: true,
     boxed: _foreach_maximum_scalar_list_boxed,
-    doc: "`max(x, min)` with a tensor as bound; for every tensor of a list.",
+    doc: "`max(x, min)`; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_maximum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1767,13 +1763,13 @@ fn _foreach_maximum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar
     f::some("_foreach_maximum_", self_)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
-        ops::clamp_min_tensor_(&self_[i], &f::number(scalars[i])?)?;
+        ops::clamp_min_(&self_[i], scalars[i])?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_LIST_`].
 pub type ForeachMaximumScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
-/// `_foreach_maximum_.ScalarList`: `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `_foreach_maximum_.ScalarList`: `max(x, min)`; for every tensor of a list. In place.
 pub static _FOREACH_MAXIMUM_SCALAR_LIST_: Op<ForeachMaximumScalarListInplaceFn> = Op::composite(
     &_FOREACH_MAXIMUM_SCALAR_LIST__INFO,
     _foreach_maximum_scalar_list_inplace_each,
@@ -1789,7 +1785,7 @@ static _FOREACH_MAXIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_maximum_"],
     composite: true,
     boxed: _foreach_maximum_scalar_list_inplace_boxed,
-    doc: "`max(x, min)` with a tensor as bound; for every tensor of a list. In place.",
+    doc: "`max(x, min)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_maximum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1871,12 +1867,11 @@ fn _foreach_maximum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> 
 
 fn _foreach_clamp_max_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some("_foreach_clamp_max", self_)?;
-    let scalar = f::number(scalar)?;
-    (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &scalar)).collect()
+    (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect()
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR`].
 pub type ForeachClampMaxScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
-/// `_foreach_clamp_max.Scalar`: `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `_foreach_clamp_max.Scalar`: `min(x, max)`; for every tensor of a list.
 pub static _FOREACH_CLAMP_MAX_SCALAR: Op<ForeachClampMaxScalarFn> = Op::composite(
     &_FOREACH_CLAMP_MAX_SCALAR_INFO,
     _foreach_clamp_max_scalar_each,
@@ -1892,7 +1887,7 @@ static _FOREACH_CLAMP_MAX_SCALAR_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_clamp_max"],
     composite: true,
     boxed: _foreach_clamp_max_scalar_boxed,
-    doc: "`min(x, max)` with a tensor as bound; for every tensor of a list.",
+    doc: "`min(x, max)`; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_clamp_max_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1905,15 +1900,14 @@ fn _foreach_clamp_max_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result
 
 fn _foreach_clamp_max_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some("_foreach_clamp_max_", self_)?;
-    let scalar = f::number(scalar)?;
     for i in 0..self_.len() {
-        ops::clamp_max_tensor_(&self_[i], &scalar)?;
+        ops::clamp_max_(&self_[i], scalar)?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_`].
 pub type ForeachClampMaxScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
-/// `_foreach_clamp_max_.Scalar`: `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `_foreach_clamp_max_.Scalar`: `min(x, max)`; for every tensor of a list. In place.
 pub static _FOREACH_CLAMP_MAX_SCALAR_: Op<ForeachClampMaxScalarInplaceFn> = Op::composite(
     &_FOREACH_CLAMP_MAX_SCALAR__INFO,
     _foreach_clamp_max_scalar_inplace_each,
@@ -1929,7 +1923,7 @@ static _FOREACH_CLAMP_MAX_SCALAR__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_clamp_max_"],
     composite: true,
     boxed: _foreach_clamp_max_scalar_inplace_boxed,
-    doc: "`min(x, max)` with a tensor as bound; for every tensor of a list. In place.",
+    doc: "`min(x, max)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_clamp_max_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1943,11 +1937,11 @@ fn _foreach_clamp_max_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -
 fn _foreach_clamp_max_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some("_foreach_clamp_max", self_)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &f::number(scalars[i])?)).collect()
+    (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect()
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_LIST`].
 pub type ForeachClampMaxScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
-/// `_foreach_clamp_max.ScalarList`: `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `_foreach_clamp_max.ScalarList`: `min(x, max)`; for every tensor of a list.
 pub static _FOREACH_CLAMP_MAX_SCALAR_LIST: Op<ForeachClampMaxScalarListFn> = Op::composite(
     &_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO,
     _foreach_clamp_max_scalar_list_each,
@@ -1963,7 +1957,7 @@ static _FOREACH_CLAMP_MAX_SCALAR_LIST_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_clamp_max"],
     composite: true,
     boxed: _foreach_clamp_max_scalar_list_boxed,
-    doc: "`min(x, max)` with a tensor as bound; for every tensor of a list.",
+    doc: "`min(x, max)`; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_clamp_max_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1979,13 +1973,13 @@ fn _foreach_clamp_max_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scal
     f::some("_foreach_clamp_max_", self_)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
-        ops::clamp_max_tensor_(&self_[i], &f::number(scalars[i])?)?;
+        ops::clamp_max_(&self_[i], scalars[i])?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_LIST_`].
 pub type ForeachClampMaxScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
-/// `_foreach_clamp_max_.ScalarList`: `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `_foreach_clamp_max_.ScalarList`: `min(x, max)`; for every tensor of a list. In place.
 pub static _FOREACH_CLAMP_MAX_SCALAR_LIST_: Op<ForeachClampMaxScalarListInplaceFn> = Op::composite(
     &_FOREACH_CLAMP_MAX_SCALAR_LIST__INFO,
     _foreach_clamp_max_scalar_list_inplace_each,
@@ -2001,7 +1995,7 @@ static _FOREACH_CLAMP_MAX_SCALAR_LIST__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_clamp_max_"],
     composite: true,
     boxed: _foreach_clamp_max_scalar_list_inplace_boxed,
-    doc: "`min(x, max)` with a tensor as bound; for every tensor of a list. In place.",
+    doc: "`min(x, max)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_clamp_max_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -2086,12 +2080,11 @@ fn _foreach_clamp_max_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -
 
 fn _foreach_minimum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some("_foreach_minimum", self_)?;
-    let scalar = f::number(scalar)?;
-    (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &scalar)).collect()
+    (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect()
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR`].
 pub type ForeachMinimumScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
-/// `_foreach_minimum.Scalar`: `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `_foreach_minimum.Scalar`: `min(x, max)`; for every tensor of a list.
 pub static _FOREACH_MINIMUM_SCALAR: Op<ForeachMinimumScalarFn> = Op::composite(
     &_FOREACH_MINIMUM_SCALAR_INFO,
     _foreach_minimum_scalar_each,
@@ -2107,7 +2100,7 @@ static _FOREACH_MINIMUM_SCALAR_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_minimum"],
     composite: true,
     boxed: _foreach_minimum_scalar_boxed,
-    doc: "`min(x, max)` with a tensor as bound; for every tensor of a list.",
+    doc: "`min(x, max)`; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_minimum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -2120,15 +2113,14 @@ fn _foreach_minimum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<V
 
 fn _foreach_minimum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some("_foreach_minimum_", self_)?;
-    let scalar = f::number(scalar)?;
     for i in 0..self_.len() {
-        ops::clamp_max_tensor_(&self_[i], &scalar)?;
+        ops::clamp_max_(&self_[i], scalar)?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_`].
 pub type ForeachMinimumScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
-/// `_foreach_minimum_.Scalar`: `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `_foreach_minimum_.Scalar`: `min(x, max)`; for every tensor of a list. In place.
 pub static _FOREACH_MINIMUM_SCALAR_: Op<ForeachMinimumScalarInplaceFn> = Op::composite(
     &_FOREACH_MINIMUM_SCALAR__INFO,
     _foreach_minimum_scalar_inplace_each,
@@ -2144,7 +2136,7 @@ static _FOREACH_MINIMUM_SCALAR__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_minimum_"],
     composite: true,
     boxed: _foreach_minimum_scalar_inplace_boxed,
-    doc: "`min(x, max)` with a tensor as bound; for every tensor of a list. In place.",
+    doc: "`min(x, max)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_minimum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -2158,11 +2150,11 @@ fn _foreach_minimum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> 
 fn _foreach_minimum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some("_foreach_minimum", self_)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &f::number(scalars[i])?)).collect()
+    (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect()
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_LIST`].
 pub type ForeachMinimumScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
-/// `_foreach_minimum.ScalarList`: `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `_foreach_minimum.ScalarList`: `min(x, max)`; for every tensor of a list.
 pub static _FOREACH_MINIMUM_SCALAR_LIST: Op<ForeachMinimumScalarListFn> = Op::composite(
     &_FOREACH_MINIMUM_SCALAR_LIST_INFO,
     _foreach_minimum_scalar_list_each,
@@ -2178,7 +2170,7 @@ static _FOREACH_MINIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     python: &["torch._foreach_minimum"],
     composite: true,
     boxed: _foreach_minimum_scalar_list_boxed,
-    doc: "`min(x, max)` with a tensor as bound; for every tensor of a list.",
+    doc: "`min(x, max)`; for every tensor of a list.",
     grad: Differentiability::Composite,
 };
 fn _foreach_minimum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -2194,13 +2186,13 @@ fn _foreach_minimum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar
     f::some("_foreach_minimum_", self_)?;
     f::as_many_numbers(self_, scalars.len())?;
     for i in 0..self_.len() {
-        ops::clamp_max_tensor_(&self_[i], &f::number(scalars[i])?)?;
+        ops::clamp_max_(&self_[i], scalars[i])?;
     }
     Ok(())
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_LIST_`].
 pub type ForeachMinimumScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
-/// `_foreach_minimum_.ScalarList`: `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `_foreach_minimum_.ScalarList`: `min(x, max)`; for every tensor of a list. In place.
 pub static _FOREACH_MINIMUM_SCALAR_LIST_: Op<ForeachMinimumScalarListInplaceFn> = Op::composite(
     &_FOREACH_MINIMUM_SCALAR_LIST__INFO,
     _foreach_minimum_scalar_list_inplace_each,
@@ -2216,7 +2208,7 @@ static _FOREACH_MINIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
     python: &["torch._foreach_minimum_"],
     composite: true,
     boxed: _foreach_minimum_scalar_list_inplace_boxed,
-    doc: "`min(x, max)` with a tensor as bound; for every tensor of a list. In place.",
+    doc: "`min(x, max)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
 };
 fn _foreach_minimum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -2294,108 +2286,6 @@ fn _foreach_minimum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn _foreach_minimum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     call_fallback(&_FOREACH_MINIMUM_LIST__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
-}
-
-fn _foreach_lerp_list_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
-    f::some("_foreach_lerp", self_)?;
-    f::same_lengths("_foreach_lerp", self_, tensors1)?;
-    f::same_lengths("_foreach_lerp", self_, weights)?;
-    (0..self_.len()).map(|i| ops::lerp_tensor(&self_[i], &tensors1[i], &weights[i])).collect()
-}
-/// Type of [`_FOREACH_LERP_LIST`].
-pub type ForeachLerpListFn = fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
-/// `_foreach_lerp.List`: `self + weight * (end - self)`; for every tensor of a list.
-pub static _FOREACH_LERP_LIST: Op<ForeachLerpListFn> =
-    Op::composite(&_FOREACH_LERP_LIST_INFO, _foreach_lerp_list_each, _foreach_lerp_list_adaptor);
-static _FOREACH_LERP_LIST_INFO: OpInfo = OpInfo {
-    name: "_foreach_lerp.List",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            a("self", Ty::TensorList, D::Required),
-            a("tensors1", Ty::TensorList, D::Required),
-            a("weights", Ty::TensorList, D::Required),
-        ],
-        returns: &[("", Ty::TensorList)],
-    },
-    python: &["torch._foreach_lerp"],
-    composite: true,
-    boxed: _foreach_lerp_list_boxed,
-    doc: "`self + weight * (end - self)`; for every tensor of a list.",
-    grad: Differentiability::Composite,
-};
-fn _foreach_lerp_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_lerp_list(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-    )?
-    .into_values())
-}
-fn _foreach_lerp_list_adaptor(
-    self_: &[Tensor],
-    tensors1: &[Tensor],
-    weights: &[Tensor],
-) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_LERP_LIST_INFO,
-        vec![self_.into_value(), tensors1.into_value(), weights.into_value()],
-    )
-    .and_then(Results::from_values)
-}
-
-fn _foreach_lerp_list_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
-    f::some("_foreach_lerp_", self_)?;
-    f::same_lengths("_foreach_lerp_", self_, tensors1)?;
-    f::same_lengths("_foreach_lerp_", self_, weights)?;
-    for i in 0..self_.len() {
-        ops::lerp_tensor_(&self_[i], &tensors1[i], &weights[i])?;
-    }
-    Ok(())
-}
-/// Type of [`_FOREACH_LERP_LIST_`].
-pub type ForeachLerpListInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<()>;
-/// `_foreach_lerp_.List`: `self + weight * (end - self)`; for every tensor of a list. In place.
-pub static _FOREACH_LERP_LIST_: Op<ForeachLerpListInplaceFn> = Op::composite(
-    &_FOREACH_LERP_LIST__INFO,
-    _foreach_lerp_list_inplace_each,
-    _foreach_lerp_list_inplace_adaptor,
-);
-static _FOREACH_LERP_LIST__INFO: OpInfo = OpInfo {
-    name: "_foreach_lerp_.List",
-    owner: "flambeau-core",
-    schema: Schema {
-        args: &[
-            mu(a("self", Ty::TensorList, D::Required)),
-            a("tensors1", Ty::TensorList, D::Required),
-            a("weights", Ty::TensorList, D::Required),
-        ],
-        returns: &[("", Ty::TensorList)],
-    },
-    python: &["torch._foreach_lerp_"],
-    composite: true,
-    boxed: _foreach_lerp_list_inplace_boxed,
-    doc: "`self + weight * (end - self)`; for every tensor of a list. In place.",
-    grad: Differentiability::Composite,
-};
-fn _foreach_lerp_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::_foreach_lerp_list_(
-        &arg::<Vec<Tensor>>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        &arg::<Vec<Tensor>>(a, 2)?,
-    )?;
-    Ok(vec![a[0].clone()])
-}
-fn _foreach_lerp_list_inplace_adaptor(
-    self_: &[Tensor],
-    tensors1: &[Tensor],
-    weights: &[Tensor],
-) -> Result<()> {
-    call_fallback(
-        &_FOREACH_LERP_LIST__INFO,
-        vec![self_.into_value(), tensors1.into_value(), weights.into_value()],
-    )
-    .map(drop)
 }
 
 fn _foreach_lerp_scalar_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<Vec<Tensor>> {
@@ -2595,6 +2485,108 @@ fn _foreach_lerp_scalar_list_inplace_adaptor(
     call_fallback(
         &_FOREACH_LERP_SCALAR_LIST__INFO,
         vec![self_.into_value(), tensors1.into_value(), weight.into_value()],
+    )
+    .map(drop)
+}
+
+fn _foreach_lerp_list_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
+    f::some("_foreach_lerp", self_)?;
+    f::same_lengths("_foreach_lerp", self_, tensors1)?;
+    f::same_lengths("_foreach_lerp", self_, weights)?;
+    (0..self_.len()).map(|i| ops::lerp_tensor(&self_[i], &tensors1[i], &weights[i])).collect()
+}
+/// Type of [`_FOREACH_LERP_LIST`].
+pub type ForeachLerpListFn = fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
+/// `_foreach_lerp.List`: `self + weight * (end - self)`; for every tensor of a list.
+pub static _FOREACH_LERP_LIST: Op<ForeachLerpListFn> =
+    Op::composite(&_FOREACH_LERP_LIST_INFO, _foreach_lerp_list_each, _foreach_lerp_list_adaptor);
+static _FOREACH_LERP_LIST_INFO: OpInfo = OpInfo {
+    name: "_foreach_lerp.List",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::TensorList, D::Required),
+            a("tensors1", Ty::TensorList, D::Required),
+            a("weights", Ty::TensorList, D::Required),
+        ],
+        returns: &[("", Ty::TensorList)],
+    },
+    python: &["torch._foreach_lerp"],
+    composite: true,
+    boxed: _foreach_lerp_list_boxed,
+    doc: "`self + weight * (end - self)`; for every tensor of a list.",
+    grad: Differentiability::Composite,
+};
+fn _foreach_lerp_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::_foreach_lerp_list(
+        &arg::<Vec<Tensor>>(a, 0)?,
+        &arg::<Vec<Tensor>>(a, 1)?,
+        &arg::<Vec<Tensor>>(a, 2)?,
+    )?
+    .into_values())
+}
+fn _foreach_lerp_list_adaptor(
+    self_: &[Tensor],
+    tensors1: &[Tensor],
+    weights: &[Tensor],
+) -> Result<Vec<Tensor>> {
+    call_fallback(
+        &_FOREACH_LERP_LIST_INFO,
+        vec![self_.into_value(), tensors1.into_value(), weights.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+fn _foreach_lerp_list_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
+    f::some("_foreach_lerp_", self_)?;
+    f::same_lengths("_foreach_lerp_", self_, tensors1)?;
+    f::same_lengths("_foreach_lerp_", self_, weights)?;
+    for i in 0..self_.len() {
+        ops::lerp_tensor_(&self_[i], &tensors1[i], &weights[i])?;
+    }
+    Ok(())
+}
+/// Type of [`_FOREACH_LERP_LIST_`].
+pub type ForeachLerpListInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<()>;
+/// `_foreach_lerp_.List`: `self + weight * (end - self)`; for every tensor of a list. In place.
+pub static _FOREACH_LERP_LIST_: Op<ForeachLerpListInplaceFn> = Op::composite(
+    &_FOREACH_LERP_LIST__INFO,
+    _foreach_lerp_list_inplace_each,
+    _foreach_lerp_list_inplace_adaptor,
+);
+static _FOREACH_LERP_LIST__INFO: OpInfo = OpInfo {
+    name: "_foreach_lerp_.List",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::TensorList, D::Required)),
+            a("tensors1", Ty::TensorList, D::Required),
+            a("weights", Ty::TensorList, D::Required),
+        ],
+        returns: &[("", Ty::TensorList)],
+    },
+    python: &["torch._foreach_lerp_"],
+    composite: true,
+    boxed: _foreach_lerp_list_inplace_boxed,
+    doc: "`self + weight * (end - self)`; for every tensor of a list. In place.",
+    grad: Differentiability::Composite,
+};
+fn _foreach_lerp_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::_foreach_lerp_list_(
+        &arg::<Vec<Tensor>>(a, 0)?,
+        &arg::<Vec<Tensor>>(a, 1)?,
+        &arg::<Vec<Tensor>>(a, 2)?,
+    )?;
+    Ok(vec![a[0].clone()])
+}
+fn _foreach_lerp_list_inplace_adaptor(
+    self_: &[Tensor],
+    tensors1: &[Tensor],
+    weights: &[Tensor],
+) -> Result<()> {
+    call_fallback(
+        &_FOREACH_LERP_LIST__INFO,
+        vec![self_.into_value(), tensors1.into_value(), weights.into_value()],
     )
     .map(drop)
 }

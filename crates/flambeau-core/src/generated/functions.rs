@@ -363,28 +363,28 @@ pub fn _foreach_clamp_max_list_(self_: &[Tensor], other: &[Tensor]) {
     expect(ops::_foreach_clamp_max_list_(self_, other));
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 #[track_caller]
 pub fn _foreach_clamp_max_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
     expect(ops::_foreach_clamp_max_scalar(self_, scalar.into()))
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 #[track_caller]
 pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
     expect(ops::_foreach_clamp_max_scalar_(self_, scalar.into()));
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 #[track_caller]
 pub fn _foreach_clamp_max_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
     expect(ops::_foreach_clamp_max_scalar_list(self_, scalars))
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 #[track_caller]
 pub fn _foreach_clamp_max_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
@@ -405,28 +405,28 @@ pub fn _foreach_clamp_min_list_(self_: &[Tensor], other: &[Tensor]) {
     expect(ops::_foreach_clamp_min_list_(self_, other));
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 #[track_caller]
 pub fn _foreach_clamp_min_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
     expect(ops::_foreach_clamp_min_scalar(self_, scalar.into()))
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 #[track_caller]
 pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
     expect(ops::_foreach_clamp_min_scalar_(self_, scalar.into()));
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 #[track_caller]
 pub fn _foreach_clamp_min_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
     expect(ops::_foreach_clamp_min_scalar_list(self_, scalars))
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 #[track_caller]
 pub fn _foreach_clamp_min_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
@@ -764,28 +764,28 @@ pub fn _foreach_maximum_list_(self_: &[Tensor], other: &[Tensor]) {
     expect(ops::_foreach_maximum_list_(self_, other));
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 #[track_caller]
 pub fn _foreach_maximum_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
     expect(ops::_foreach_maximum_scalar(self_, scalar.into()))
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 #[track_caller]
 pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
     expect(ops::_foreach_maximum_scalar_(self_, scalar.into()));
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 #[track_caller]
 pub fn _foreach_maximum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
     expect(ops::_foreach_maximum_scalar_list(self_, scalars))
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 #[track_caller]
 pub fn _foreach_maximum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
@@ -806,28 +806,28 @@ pub fn _foreach_minimum_list_(self_: &[Tensor], other: &[Tensor]) {
     expect(ops::_foreach_minimum_list_(self_, other));
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 #[track_caller]
 pub fn _foreach_minimum_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
     expect(ops::_foreach_minimum_scalar(self_, scalar.into()))
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 #[track_caller]
 pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
     expect(ops::_foreach_minimum_scalar_(self_, scalar.into()));
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 #[track_caller]
 pub fn _foreach_minimum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
     expect(ops::_foreach_minimum_scalar_list(self_, scalars))
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 #[track_caller]
 pub fn _foreach_minimum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
@@ -1416,6 +1416,49 @@ pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
     expect(ops::addmm(input, mat1, mat2, Scalar::Int(1), Scalar::Int(1)))
 }
 
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.addmm")]
+#[track_caller]
+pub fn addmm_dtype(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
+    expect(ops::addmm_dtype(input, mat1, mat2, out_dtype, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addmm")]
+#[track_caller]
+pub fn addmm_dtype_out(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
+    expect(ops::addmm_dtype_out(input, mat1, mat2, out_dtype, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addmm_dtype_out_with(
+    input: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    o: AddmmDtypeOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::addmm_dtype_out(input, mat1, mat2, out_dtype, o.beta, o.alpha, out));
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addmm_dtype_with(
+    input: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    o: AddmmDtypeOptions,
+) -> Tensor {
+    expect(ops::addmm_dtype(input, mat1, mat2, out_dtype, o.beta, o.alpha))
+}
+
 /// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.addmm")]
 #[track_caller]
@@ -1780,11 +1823,48 @@ pub fn arange(end: impl Into<Scalar>) -> Tensor {
     expect(ops::arange(end.into(), None, None, None, None))
 }
 
+/// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange_out(end: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::arange_out(end.into(), None, None, None, None, out));
+}
+
+/// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_out_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::arange_out(end.into(), o.dtype, o.layout, o.device, None, out));
+}
+
 /// Numbers from `start` to `end`, exclusive.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>) -> Tensor {
     expect(ops::arange_start(start.into(), end.into(), None, None, None, None))
+}
+
+/// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange_start_out(start: impl Into<Scalar>, end: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::arange_start_out(start.into(), end.into(), None, None, None, None, out));
+}
+
+/// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_start_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<TensorOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::arange_start_out(start.into(), end.into(), o.dtype, o.layout, o.device, None, out));
 }
 
 /// Numbers from `start` to `end`, exclusive.
@@ -1808,6 +1888,41 @@ pub fn arange_start_with(
 #[track_caller]
 pub fn arange_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
     expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, None, None))
+}
+
+/// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange_step_out(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    step: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::arange_step_out(start.into(), end.into(), step.into(), None, None, None, None, out));
+}
+
+/// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_step_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<ArangeStepOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::arange_step_out(
+        start.into(),
+        end.into(),
+        o.step,
+        o.tensor.dtype,
+        o.tensor.layout,
+        o.tensor.device,
+        None,
+        out,
+    ));
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps.
@@ -2226,6 +2341,55 @@ pub fn baddbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Tensor {
     expect(ops::baddbmm(input, batch1, batch2, Scalar::Int(1), Scalar::Int(1)))
 }
 
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.baddbmm")]
+#[track_caller]
+pub fn baddbmm_dtype(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out_dtype: DType) -> Tensor {
+    expect(ops::baddbmm_dtype(input, batch1, batch2, out_dtype, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.baddbmm")]
+#[track_caller]
+pub fn baddbmm_dtype_out(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    out: &mut Tensor,
+) {
+    expect(ops::baddbmm_dtype_out(input, batch1, batch2, out_dtype, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn baddbmm_dtype_out_with(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    o: BaddbmmDtypeOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::baddbmm_dtype_out(input, batch1, batch2, out_dtype, o.beta, o.alpha, out));
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn baddbmm_dtype_with(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    o: BaddbmmDtypeOptions,
+) -> Tensor {
+    expect(ops::baddbmm_dtype(input, batch1, batch2, out_dtype, o.beta, o.alpha))
+}
+
 /// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.baddbmm")]
 #[track_caller]
@@ -2498,6 +2662,20 @@ pub fn block_diag(tensors: &[Tensor]) -> Tensor {
 #[track_caller]
 pub fn bmm(input: &Tensor, mat2: &Tensor) -> Tensor {
     expect(ops::bmm(input, mat2))
+}
+
+/// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.bmm")]
+#[track_caller]
+pub fn bmm_dtype(input: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
+    expect(ops::bmm_dtype(input, mat2, out_dtype))
+}
+
+/// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bmm")]
+#[track_caller]
+pub fn bmm_dtype_out(input: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
+    expect(ops::bmm_dtype_out(input, mat2, out_dtype, out));
 }
 
 /// Batched matrix product. Into `out`, which is resized where its shape differs.
@@ -3516,6 +3694,22 @@ pub fn empty_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
     ))
 }
 
+/// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.empty")]
+#[track_caller]
+pub fn empty_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::empty_out(&size.into_dims(), None, None, None, None, None, out));
+}
+
+/// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn empty_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::empty_out(&size.into_dims(), o.dtype, o.layout, o.device, None, o.memory_format, out));
+}
+
 /// A tensor with undefined content and the given strides.
 #[doc(alias = "torch.empty_strided")]
 #[track_caller]
@@ -3672,6 +3866,22 @@ pub fn eye_m(n: i64, m: i64) -> Tensor {
     expect(ops::eye_m(n, m, None, None, None, None))
 }
 
+/// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.eye")]
+#[track_caller]
+pub fn eye_m_out(n: i64, m: i64, out: &mut Tensor) {
+    expect(ops::eye_m_out(n, m, None, None, None, None, out));
+}
+
+/// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn eye_m_out_with(n: i64, m: i64, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::eye_m_out(n, m, o.dtype, o.layout, o.device, None, out));
+}
+
 /// Ones on the diagonal of an n by m matrix.
 ///
 /// With all keyword arguments.
@@ -3679,6 +3889,22 @@ pub fn eye_m(n: i64, m: i64) -> Tensor {
 pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
     expect(finish(o.requires_grad, ops::eye_m(n, m, o.dtype, o.layout, o.device, None)))
+}
+
+/// The identity matrix. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.eye")]
+#[track_caller]
+pub fn eye_out(n: i64, out: &mut Tensor) {
+    expect(ops::eye_out(n, None, None, None, None, out));
+}
+
+/// The identity matrix. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn eye_out_with(n: i64, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::eye_out(n, o.dtype, o.layout, o.device, None, out));
 }
 
 /// The identity matrix.
@@ -3888,6 +4114,27 @@ pub fn full_like_with(
         o.requires_grad,
         ops::full_like(input, fill_value.into(), o.dtype, o.layout, o.device, None, o.memory_format),
     ))
+}
+
+/// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.full")]
+#[track_caller]
+pub fn full_out(size: impl IntoDims, fill_value: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::full_out(&size.into_dims(), fill_value.into(), None, None, None, None, out));
+}
+
+/// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn full_out_with(
+    size: impl IntoDims,
+    fill_value: impl Into<Scalar>,
+    options: impl Into<TensorOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::full_out(&size.into_dims(), fill_value.into(), o.dtype, o.layout, o.device, None, out));
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
@@ -4423,6 +4670,26 @@ pub fn isin_number(elements: &Tensor, test_element: impl Into<Scalar>) -> Tensor
     expect(ops::isin_number(elements, test_element.into(), false, false))
 }
 
+/// Whether each element is a number. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isin")]
+#[track_caller]
+pub fn isin_number_out(elements: &Tensor, test_element: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::isin_number_out(elements, test_element.into(), false, false, out));
+}
+
+/// Whether each element is a number. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn isin_number_out_with(
+    elements: &Tensor,
+    test_element: impl Into<Scalar>,
+    o: IsinNumberOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::isin_number_out(elements, test_element.into(), o.assume_unique, o.invert, out));
+}
+
 /// Whether each element is a number.
 ///
 /// With all keyword arguments.
@@ -4699,6 +4966,28 @@ pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) ->
     expect(ops::linspace(start.into(), end.into(), steps, None, None, None, None))
 }
 
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linspace")]
+#[track_caller]
+pub fn linspace_out(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, out: &mut Tensor) {
+    expect(ops::linspace_out(start.into(), end.into(), steps, None, None, None, None, out));
+}
+
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn linspace_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    options: impl Into<TensorOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::linspace_out(start.into(), end.into(), steps, o.dtype, o.layout, o.device, None, out));
+}
+
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
 ///
 /// With all keyword arguments.
@@ -4935,6 +5224,44 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 #[track_caller]
 pub fn logspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, base: f64) -> Tensor {
     expect(ops::logspace(start.into(), end.into(), steps, base, None, None, None, None))
+}
+
+/// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logspace")]
+#[track_caller]
+pub fn logspace_out(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    base: f64,
+    out: &mut Tensor,
+) {
+    expect(ops::logspace_out(start.into(), end.into(), steps, base, None, None, None, None, out));
+}
+
+/// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logspace_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    options: impl Into<LogspaceOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::logspace_out(
+        start.into(),
+        end.into(),
+        steps,
+        o.base,
+        o.tensor.dtype,
+        o.tensor.layout,
+        o.tensor.device,
+        None,
+        out,
+    ));
 }
 
 /// `steps` powers of `base`, evenly spaced exponents.
@@ -5295,6 +5622,20 @@ pub fn minimum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 #[track_caller]
 pub fn mm(input: &Tensor, mat2: &Tensor) -> Tensor {
     expect(ops::mm(input, mat2))
+}
+
+/// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.mm")]
+#[track_caller]
+pub fn mm_dtype(input: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
+    expect(ops::mm_dtype(input, mat2, out_dtype))
+}
+
+/// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mm")]
+#[track_caller]
+pub fn mm_dtype_out(input: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
+    expect(ops::mm_dtype_out(input, mat2, out_dtype, out));
 }
 
 /// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
@@ -5687,6 +6028,13 @@ pub fn narrow_copy(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor 
     expect(ops::narrow_copy(input, dim, start, length))
 }
 
+/// A copy of `length` elements of a dimension from `start`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.narrow_copy")]
+#[track_caller]
+pub fn narrow_copy_out(input: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) {
+    expect(ops::narrow_copy_out(input, dim, start, length, out));
+}
+
 /// Whether elements differ.
 #[doc(alias = "torch.ne")]
 #[track_caller]
@@ -5764,6 +6112,21 @@ pub fn nonzero_out(input: &Tensor, out: &mut Tensor) {
 #[track_caller]
 pub fn nonzero_static(input: &Tensor, size: i64) -> Tensor {
     expect(ops::nonzero_static(input, size, -1))
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nonzero_static")]
+#[track_caller]
+pub fn nonzero_static_out(input: &Tensor, size: i64, out: &mut Tensor) {
+    expect(ops::nonzero_static_out(input, size, -1, out));
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nonzero_static_out_with(input: &Tensor, size: i64, o: NonzeroStaticOptions, out: &mut Tensor) {
+    expect(ops::nonzero_static_out(input, size, o.fill_value, out));
 }
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
@@ -5861,6 +6224,22 @@ pub fn ones_like(input: &Tensor) -> Tensor {
 pub fn ones_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
     expect(finish(o.requires_grad, ops::ones_like(input, o.dtype, o.layout, o.device, None, o.memory_format)))
+}
+
+/// A tensor of ones. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ones")]
+#[track_caller]
+pub fn ones_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::ones_out(&size.into_dims(), None, None, None, None, out));
+}
+
+/// A tensor of ones. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn ones_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::ones_out(&size.into_dims(), o.dtype, o.layout, o.device, None, out));
 }
 
 /// A tensor of ones.
@@ -6139,6 +6518,29 @@ pub fn rand_like(input: &Tensor) -> Tensor {
     expect(ops::rand_like(input, None, None, None, None, None))
 }
 
+/// `rand_like` with a generator.
+#[doc(alias = "torch.rand_like")]
+#[track_caller]
+pub fn rand_like_generator(input: &Tensor, generator: Option<&Generator>) -> Tensor {
+    expect(ops::rand_like_generator(input, generator, None, None, None, None, None))
+}
+
+/// `rand_like` with a generator.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rand_like_generator_with(
+    input: &Tensor,
+    generator: Option<&Generator>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::rand_like_generator(input, generator, o.dtype, o.layout, o.device, None, o.memory_format),
+    ))
+}
+
 /// Uniform numbers of `[0, 1)` in the input's shape.
 ///
 /// With all keyword arguments.
@@ -6146,6 +6548,30 @@ pub fn rand_like(input: &Tensor) -> Tensor {
 pub fn rand_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
     expect(finish(o.requires_grad, ops::rand_like(input, o.dtype, o.layout, o.device, None, o.memory_format)))
+}
+
+/// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rand")]
+#[track_caller]
+pub fn rand_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::rand_out(&size.into_dims(), None, None, None, None, None, out));
+}
+
+/// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rand_out_with(size: impl IntoDims, options: impl Into<RandOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::rand_out(
+        &size.into_dims(),
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        o.tensor.device,
+        None,
+        out,
+    ));
 }
 
 /// A tensor of uniform numbers of `[0, 1)`.
@@ -6181,11 +6607,84 @@ pub fn randint_like(input: &Tensor, high: i64) -> Tensor {
     expect(ops::randint_like(input, high, None, None, None, None, None))
 }
 
+/// `randint_like` with a generator.
+#[doc(alias = "torch.randint_like")]
+#[track_caller]
+pub fn randint_like_generator(input: &Tensor, high: i64, generator: Option<&Generator>) -> Tensor {
+    expect(ops::randint_like_generator(input, high, generator, None, None, None, None, None))
+}
+
+/// `randint_like` with a generator.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_like_generator_with(
+    input: &Tensor,
+    high: i64,
+    generator: Option<&Generator>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randint_like_generator(
+            input,
+            high,
+            generator,
+            o.dtype,
+            o.layout,
+            o.device,
+            None,
+            o.memory_format,
+        ),
+    ))
+}
+
 /// Integers of `[low, high)` in the input's shape.
 #[doc(alias = "torch.randint_like")]
 #[track_caller]
 pub fn randint_like_low(input: &Tensor, low: i64, high: i64) -> Tensor {
     expect(ops::randint_like_low(input, low, high, None, None, None, None, None))
+}
+
+/// `randint_like` from `low`, with a generator.
+#[doc(alias = "torch.randint_like")]
+#[track_caller]
+pub fn randint_like_low_generator(
+    input: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+) -> Tensor {
+    expect(ops::randint_like_low_generator(input, low, high, generator, None, None, None, None, None))
+}
+
+/// `randint_like` from `low`, with a generator.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_like_low_generator_with(
+    input: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randint_like_low_generator(
+            input,
+            low,
+            high,
+            generator,
+            o.dtype,
+            o.layout,
+            o.device,
+            None,
+            o.memory_format,
+        ),
+    ))
 }
 
 /// Integers of `[low, high)` in the input's shape.
@@ -6224,6 +6723,38 @@ pub fn randint_low(low: i64, high: i64, size: impl IntoDims) -> Tensor {
     expect(ops::randint_low(low, high, &size.into_dims(), None, None, None, None, None))
 }
 
+/// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.randint")]
+#[track_caller]
+pub fn randint_low_out(low: i64, high: i64, size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::randint_low_out(low, high, &size.into_dims(), None, None, None, None, None, out));
+}
+
+/// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_low_out_with(
+    low: i64,
+    high: i64,
+    size: impl IntoDims,
+    options: impl Into<RandintLowOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::randint_low_out(
+        low,
+        high,
+        &size.into_dims(),
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        o.tensor.device,
+        None,
+        out,
+    ));
+}
+
 /// A tensor of integers of `[low, high)`.
 ///
 /// With all keyword arguments.
@@ -6248,6 +6779,36 @@ pub fn randint_low_with(
             None,
         ),
     ))
+}
+
+/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.randint")]
+#[track_caller]
+pub fn randint_out(high: i64, size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::randint_out(high, &size.into_dims(), None, None, None, None, None, out));
+}
+
+/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_out_with(
+    high: i64,
+    size: impl IntoDims,
+    options: impl Into<RandintOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::randint_out(
+        high,
+        &size.into_dims(),
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        o.tensor.device,
+        None,
+        out,
+    ));
 }
 
 /// A tensor of integers of `[0, high)`.
@@ -6284,6 +6845,29 @@ pub fn randn_like(input: &Tensor) -> Tensor {
     expect(ops::randn_like(input, None, None, None, None, None))
 }
 
+/// `randn_like` with a generator.
+#[doc(alias = "torch.randn_like")]
+#[track_caller]
+pub fn randn_like_generator(input: &Tensor, generator: Option<&Generator>) -> Tensor {
+    expect(ops::randn_like_generator(input, generator, None, None, None, None, None))
+}
+
+/// `randn_like` with a generator.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randn_like_generator_with(
+    input: &Tensor,
+    generator: Option<&Generator>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randn_like_generator(input, generator, o.dtype, o.layout, o.device, None, o.memory_format),
+    ))
+}
+
 /// Standard normal numbers in the input's shape.
 ///
 /// With all keyword arguments.
@@ -6294,6 +6878,30 @@ pub fn randn_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
         o.requires_grad,
         ops::randn_like(input, o.dtype, o.layout, o.device, None, o.memory_format),
     ))
+}
+
+/// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.randn")]
+#[track_caller]
+pub fn randn_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::randn_out(&size.into_dims(), None, None, None, None, None, out));
+}
+
+/// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randn_out_with(size: impl IntoDims, options: impl Into<RandnOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::randn_out(
+        &size.into_dims(),
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        o.tensor.device,
+        None,
+        out,
+    ));
 }
 
 /// A tensor of standard normal numbers.
@@ -6322,6 +6930,30 @@ pub fn randperm(n: i64) -> Tensor {
     expect(ops::randperm(n, None, None, None, None, None))
 }
 
+/// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.randperm")]
+#[track_caller]
+pub fn randperm_out(n: i64, out: &mut Tensor) {
+    expect(ops::randperm_out(n, None, None, None, None, None, out));
+}
+
+/// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randperm_out_with(n: i64, options: impl Into<RandpermOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::randperm_out(
+        n,
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        o.tensor.device,
+        None,
+        out,
+    ));
+}
+
 /// A random permutation of `0..n`.
 ///
 /// With all keyword arguments.
@@ -6339,6 +6971,41 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
 #[track_caller]
 pub fn range_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
     expect(ops::range_step(start.into(), end.into(), step.into(), None, None, None, None))
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.range")]
+#[track_caller]
+pub fn range_step_out(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    step: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::range_step_out(start.into(), end.into(), step.into(), None, None, None, None, out));
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn range_step_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<RangeStepOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::range_step_out(
+        start.into(),
+        end.into(),
+        o.step,
+        o.tensor.dtype,
+        o.tensor.layout,
+        o.tensor.device,
+        None,
+        out,
+    ));
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps.
@@ -6946,6 +7613,21 @@ pub fn sinh_out(input: &Tensor, out: &mut Tensor) {
 #[track_caller]
 pub fn slice_scatter(input: &Tensor, src: &Tensor) -> Tensor {
     expect(ops::slice_scatter(input, src, 0, None, None, 1))
+}
+
+/// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.slice_scatter")]
+#[track_caller]
+pub fn slice_scatter_out(input: &Tensor, src: &Tensor, out: &mut Tensor) {
+    expect(ops::slice_scatter_out(input, src, 0, None, None, 1, out));
+}
+
+/// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn slice_scatter_out_with(input: &Tensor, src: &Tensor, o: SliceScatterOptions, out: &mut Tensor) {
+    expect(ops::slice_scatter_out(input, src, o.dim, o.start, o.end, o.step, out));
 }
 
 /// A copy with a range of a dimension replaced by `src`.
@@ -7963,6 +8645,22 @@ pub fn zeros_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
         o.requires_grad,
         ops::zeros_like(input, o.dtype, o.layout, o.device, None, o.memory_format),
     ))
+}
+
+/// A tensor of zeros. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.zeros")]
+#[track_caller]
+pub fn zeros_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::zeros_out(&size.into_dims(), None, None, None, None, out));
+}
+
+/// A tensor of zeros. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn zeros_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::zeros_out(&size.into_dims(), o.dtype, o.layout, o.device, None, out));
 }
 
 /// A tensor of zeros.

@@ -366,6 +366,104 @@ pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> 
     (blas::MATRIX_POWER_OUT.get(self_.key_set() | out.key_set())?)(self_, n, out)
 }
 
+/// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.mm")]
+pub fn mm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    (blas::MM_DTYPE.get(self_.key_set() | mat2.key_set())?)(self_, mat2, out_dtype)
+}
+
+/// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mm")]
+pub fn mm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (blas::MM_DTYPE_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out_dtype, out)
+}
+
+/// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.bmm")]
+pub fn bmm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    (blas::BMM_DTYPE.get(self_.key_set() | mat2.key_set())?)(self_, mat2, out_dtype)
+}
+
+/// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bmm")]
+pub fn bmm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (blas::BMM_DTYPE_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out_dtype, out)
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.addmm")]
+pub fn addmm_dtype(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (blas::ADDMM_DTYPE.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(
+        self_, mat1, mat2, out_dtype, beta, alpha,
+    )
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.addmm")]
+pub fn addmm_dtype_out(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (blas::ADDMM_DTYPE_OUT.get(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?)(
+        self_, mat1, mat2, out_dtype, beta, alpha, out,
+    )
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.baddbmm")]
+pub fn baddbmm_dtype(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (blas::BADDBMM_DTYPE.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, out_dtype, beta, alpha,
+    )
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.baddbmm")]
+pub fn baddbmm_dtype_out(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (blas::BADDBMM_DTYPE_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
+        self_, batch1, batch2, out_dtype, beta, alpha, out,
+    )
+}
+
 /// Whether elements are equal.
 #[doc(alias = "torch.eq")]
 #[doc(alias = "torch.Tensor.eq")]
@@ -1074,6 +1172,27 @@ pub fn isin_number(
     (composed::ISIN_NUMBER.get(elements.key_set())?)(elements, test_element, assume_unique, invert)
 }
 
+/// Whether each element is a number. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `assume_unique = false`, `invert = false`.
+#[doc(alias = "torch.isin")]
+pub fn isin_number_out(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (composed::ISIN_NUMBER_OUT.get(elements.key_set() | out.key_set())?)(
+        elements,
+        test_element,
+        assume_unique,
+        invert,
+        out,
+    )
+}
+
 /// Whether a number is among the elements.
 ///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
@@ -1085,6 +1204,27 @@ pub fn number_isin(
     invert: bool,
 ) -> Result<Tensor> {
     (composed::NUMBER_ISIN.get(test_elements.key_set())?)(element, test_elements, assume_unique, invert)
+}
+
+/// Whether a number is among the elements. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `assume_unique = false`, `invert = false`.
+#[doc(alias = "torch.isin")]
+pub fn number_isin_out(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (composed::NUMBER_ISIN_OUT.get(test_elements.key_set() | out.key_set())?)(
+        element,
+        test_elements,
+        assume_unique,
+        invert,
+        out,
+    )
 }
 
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
@@ -1230,6 +1370,23 @@ pub fn empty(
     (creation::EMPTY.get(device_keys(device))?)(size, dtype, layout, device, pin_memory, memory_format)
 }
 
+/// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.empty")]
+pub fn empty_out(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::EMPTY_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, memory_format, out)
+}
+
 /// A tensor with undefined content and the given strides.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1259,6 +1416,22 @@ pub fn zeros(
     (creation::ZEROS.get(device_keys(device))?)(size, dtype, layout, device, pin_memory)
 }
 
+/// A tensor of zeros. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.zeros")]
+pub fn zeros_out(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ZEROS_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, out)
+}
+
 /// A tensor of ones.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1271,6 +1444,22 @@ pub fn ones(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::ONES.get(device_keys(device))?)(size, dtype, layout, device, pin_memory)
+}
+
+/// A tensor of ones. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.ones")]
+pub fn ones_out(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ONES_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, out)
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
@@ -1286,6 +1475,23 @@ pub fn full(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::FULL.get(device_keys(device))?)(size, fill_value, dtype, layout, device, pin_memory)
+}
+
+/// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.full")]
+pub fn full_out(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::FULL_OUT.get(out.key_set())?)(size, fill_value, dtype, layout, device, pin_memory, out)
 }
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
@@ -1393,6 +1599,22 @@ pub fn eye(
     (creation::EYE.get(device_keys(device))?)(n, dtype, layout, device, pin_memory)
 }
 
+/// The identity matrix. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.eye")]
+pub fn eye_out(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::EYE_OUT.get(out.key_set())?)(n, dtype, layout, device, pin_memory, out)
+}
+
 /// Ones on the diagonal of an n by m matrix.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1406,6 +1628,23 @@ pub fn eye_m(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::EYE_M.get(device_keys(device))?)(n, m, dtype, layout, device, pin_memory)
+}
+
+/// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.eye")]
+pub fn eye_m_out(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::EYE_M_OUT.get(out.key_set())?)(n, m, dtype, layout, device, pin_memory, out)
 }
 
 /// Numbers from 0 to `end`, exclusive.
@@ -1422,6 +1661,22 @@ pub fn arange(
     (creation::ARANGE.get(device_keys(device))?)(end, dtype, layout, device, pin_memory)
 }
 
+/// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.arange")]
+pub fn arange_out(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ARANGE_OUT.get(out.key_set())?)(end, dtype, layout, device, pin_memory, out)
+}
+
 /// Numbers from `start` to `end`, exclusive.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1435,6 +1690,23 @@ pub fn arange_start(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::ARANGE_START.get(device_keys(device))?)(start, end, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.arange")]
+pub fn arange_start_out(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ARANGE_START_OUT.get(out.key_set())?)(start, end, dtype, layout, device, pin_memory, out)
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps.
@@ -1453,6 +1725,24 @@ pub fn arange_step(
     (creation::ARANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
 }
 
+/// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.arange")]
+pub fn arange_step_out(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ARANGE_STEP_OUT.get(out.key_set())?)(start, end, step, dtype, layout, device, pin_memory, out)
+}
+
 /// Numbers from `start` to `end`, inclusive, in steps.
 ///
 /// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1467,6 +1757,24 @@ pub fn range_step(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::RANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.range")]
+pub fn range_step_out(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::RANGE_STEP_OUT.get(out.key_set())?)(start, end, step, dtype, layout, device, pin_memory, out)
 }
 
 /// `linspace` with zero-dim tensors as ends.
@@ -1484,6 +1792,26 @@ pub fn linspace_tensors(
 ) -> Result<Tensor> {
     (creation::LINSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
         start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_tensors_out(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LINSPACE_TENSORS_OUT.get(start.key_set() | end.key_set() | out.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory, out,
     )
 }
 
@@ -1505,6 +1833,26 @@ pub fn linspace_scalar_tensor(
     )
 }
 
+/// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_scalar_tensor_out(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LINSPACE_SCALAR_TENSOR_OUT.get(end.key_set() | out.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory, out,
+    )
+}
+
 /// `linspace` with zero-dim tensors as ends.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1520,6 +1868,26 @@ pub fn linspace_tensor_scalar(
 ) -> Result<Tensor> {
     (creation::LINSPACE_TENSOR_SCALAR.get(start.key_set())?)(
         start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_tensor_scalar_out(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LINSPACE_TENSOR_SCALAR_OUT.get(start.key_set() | out.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory, out,
     )
 }
 
@@ -1539,6 +1907,24 @@ pub fn linspace(
     (creation::LINSPACE.get(device_keys(device))?)(start, end, steps, dtype, layout, device, pin_memory)
 }
 
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_out(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LINSPACE_OUT.get(out.key_set())?)(start, end, steps, dtype, layout, device, pin_memory, out)
+}
+
 /// `logspace` with zero-dim tensors as ends.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1555,6 +1941,27 @@ pub fn logspace_tensors(
 ) -> Result<Tensor> {
     (creation::LOGSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
         start, end, steps, base, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_tensors_out(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LOGSPACE_TENSORS_OUT.get(start.key_set() | end.key_set() | out.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory, out,
     )
 }
 
@@ -1577,6 +1984,27 @@ pub fn logspace_scalar_tensor(
     )
 }
 
+/// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_scalar_tensor_out(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LOGSPACE_SCALAR_TENSOR_OUT.get(end.key_set() | out.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory, out,
+    )
+}
+
 /// `logspace` with zero-dim tensors as ends.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1596,6 +2024,27 @@ pub fn logspace_tensor_scalar(
     )
 }
 
+/// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_tensor_scalar_out(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LOGSPACE_TENSOR_SCALAR_OUT.get(start.key_set() | out.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory, out,
+    )
+}
+
 /// `steps` powers of `base`, evenly spaced exponents.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1611,6 +2060,27 @@ pub fn logspace(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::LOGSPACE.get(device_keys(device))?)(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+/// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_out(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LOGSPACE_OUT.get(out.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory, out,
+    )
 }
 
 /// A new tensor like `torch.empty`, with this tensor's dtype and device.
@@ -2355,6 +2825,15 @@ pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tens
     (indexing::NONZERO_STATIC.get(self_.key_set())?)(self_, size, fill_value)
 }
 
+/// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `fill_value = -1`.
+#[doc(alias = "torch.nonzero_static")]
+pub fn nonzero_static_out(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (indexing::NONZERO_STATIC_OUT.get(self_.key_set() | out.key_set())?)(self_, size, fill_value, out)
+}
+
 /// Coordinates of the elements that are not zero, one row each.
 #[doc(alias = "torch.argwhere")]
 #[doc(alias = "torch.Tensor.argwhere")]
@@ -2421,6 +2900,25 @@ pub fn slice_scatter(
     (indexing::SLICE_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, dim, start, end, step)
 }
 
+/// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
+#[doc(alias = "torch.slice_scatter")]
+pub fn slice_scatter_out(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (indexing::SLICE_SCATTER_OUT.get(self_.key_set() | src.key_set() | out.key_set())?)(
+        self_, src, dim, start, end, step, out,
+    )
+}
+
 /// A copy with the diagonal of two dimensions replaced by `src`.
 ///
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
@@ -2435,6 +2933,13 @@ pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, di
 #[doc(alias = "torch.Tensor.narrow_copy")]
 pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
     (indexing::NARROW_COPY.get(self_.key_set())?)(self_, dim, start, length)
+}
+
+/// A copy of `length` elements of a dimension from `start`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.narrow_copy")]
+pub fn narrow_copy_out(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (indexing::NARROW_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, start, length, out)
 }
 
 /// Joins tensors along a dimension.
@@ -3969,6 +4474,47 @@ pub fn rand(
     (random::RAND.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
 }
 
+/// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.rand")]
+pub fn rand_out(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RAND_OUT.get(out.key_set())?)(size, generator, dtype, layout, device, pin_memory, out)
+}
+
+/// `rand_like` with a generator.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.rand_like")]
+pub fn rand_like_generator(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RAND_LIKE_GENERATOR.get(self_.key_set())?)(
+        self_,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
 /// Uniform numbers of `[0, 1)` in the input's shape.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
@@ -3997,6 +4543,47 @@ pub fn randn(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (random::RANDN.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
+}
+
+/// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.randn")]
+pub fn randn_out(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RANDN_OUT.get(out.key_set())?)(size, generator, dtype, layout, device, pin_memory, out)
+}
+
+/// `randn_like` with a generator.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.randn_like")]
+pub fn randn_like_generator(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDN_LIKE_GENERATOR.get(self_.key_set())?)(
+        self_,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
 }
 
 /// Standard normal numbers in the input's shape.
@@ -4030,6 +4617,24 @@ pub fn randint(
     (random::RANDINT.get(device_keys(device))?)(high, size, generator, dtype, layout, device, pin_memory)
 }
 
+/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.randint")]
+pub fn randint_out(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RANDINT_OUT.get(out.key_set())?)(high, size, generator, dtype, layout, device, pin_memory, out)
+}
+
 /// A tensor of integers of `[low, high)`.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -4046,6 +4651,81 @@ pub fn randint_low(
 ) -> Result<Tensor> {
     (random::RANDINT_LOW.get(device_keys(device))?)(
         low, high, size, generator, dtype, layout, device, pin_memory,
+    )
+}
+
+/// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.randint")]
+pub fn randint_low_out(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RANDINT_LOW_OUT.get(out.key_set())?)(
+        low, high, size, generator, dtype, layout, device, pin_memory, out,
+    )
+}
+
+/// `randint_like` with a generator.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.randint_like")]
+pub fn randint_like_generator(
+    self_: &Tensor,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDINT_LIKE_GENERATOR.get(self_.key_set())?)(
+        self_,
+        high,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
+/// `randint_like` from `low`, with a generator.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.randint_like")]
+pub fn randint_like_low_generator(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDINT_LIKE_LOW_GENERATOR.get(self_.key_set())?)(
+        self_,
+        low,
+        high,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
     )
 }
 
@@ -4114,6 +4794,23 @@ pub fn randperm(
     (random::RANDPERM.get(device_keys(device))?)(n, generator, dtype, layout, device, pin_memory)
 }
 
+/// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.randperm")]
+pub fn randperm_out(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RANDPERM_OUT.get(out.key_set())?)(n, generator, dtype, layout, device, pin_memory, out)
+}
+
 /// Normally distributed numbers.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -4130,6 +4827,27 @@ pub fn normal_float_float(
 ) -> Result<Tensor> {
     (random::NORMAL_FLOAT_FLOAT.get(device_keys(device))?)(
         mean, std, size, generator, dtype, layout, device, pin_memory,
+    )
+}
+
+/// Normally distributed numbers. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.normal")]
+pub fn normal_float_float_out(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::NORMAL_FLOAT_FLOAT_OUT.get(out.key_set())?)(
+        mean, std, size, generator, dtype, layout, device, pin_memory, out,
     )
 }
 
@@ -4432,6 +5150,21 @@ pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: boo
     (reduction::VAR_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
 }
 
+/// Variance over dimensions; `unbiased` is correction 1, else 0. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `unbiased = true`, `keepdim = false`.
+#[doc(alias = "torch.var")]
+pub fn var_dim_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (reduction::VAR_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, unbiased, keepdim, out)
+}
+
 /// Variance and mean.
 ///
 /// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
@@ -4506,6 +5239,21 @@ pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.std")]
 pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
     (reduction::STD_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Standard deviation over dimensions; `unbiased` is correction 1, else 0. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `unbiased = true`, `keepdim = false`.
+#[doc(alias = "torch.std")]
+pub fn std_dim_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (reduction::STD_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, unbiased, keepdim, out)
 }
 
 /// Standard deviation and mean.
@@ -8691,13 +9439,13 @@ pub fn _foreach_pow_list_(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
     (foreach::_FOREACH_POW_LIST_.get(list_keys(self_) | list_keys(exponent))?)(self_, exponent)
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 pub fn _foreach_clamp_min_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_CLAMP_MIN_SCALAR.get(list_keys(self_))?)(self_, scalar)
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
@@ -8706,13 +9454,13 @@ pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()
     (foreach::_FOREACH_CLAMP_MIN_SCALAR_.get(list_keys(self_))?)(self_, scalar)
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_min")]
 pub fn _foreach_clamp_min_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_min_")]
 pub fn _foreach_clamp_min_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
@@ -8736,13 +9484,13 @@ pub fn _foreach_clamp_min_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()
     (foreach::_FOREACH_CLAMP_MIN_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 pub fn _foreach_maximum_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_MAXIMUM_SCALAR.get(list_keys(self_))?)(self_, scalar)
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
@@ -8751,13 +9499,13 @@ pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> 
     (foreach::_FOREACH_MAXIMUM_SCALAR_.get(list_keys(self_))?)(self_, scalar)
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+/// `max(x, min)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_maximum")]
 pub fn _foreach_maximum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_MAXIMUM_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
 }
 
-/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+/// `max(x, min)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_maximum_")]
 pub fn _foreach_maximum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
@@ -8781,13 +9529,13 @@ pub fn _foreach_maximum_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> 
     (foreach::_FOREACH_MAXIMUM_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 pub fn _foreach_clamp_max_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_CLAMP_MAX_SCALAR.get(list_keys(self_))?)(self_, scalar)
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
@@ -8796,13 +9544,13 @@ pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()
     (foreach::_FOREACH_CLAMP_MAX_SCALAR_.get(list_keys(self_))?)(self_, scalar)
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_clamp_max")]
 pub fn _foreach_clamp_max_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_clamp_max_")]
 pub fn _foreach_clamp_max_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
@@ -8826,13 +9574,13 @@ pub fn _foreach_clamp_max_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()
     (foreach::_FOREACH_CLAMP_MAX_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 pub fn _foreach_minimum_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_MINIMUM_SCALAR.get(list_keys(self_))?)(self_, scalar)
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     for t in self_ {
@@ -8841,13 +9589,13 @@ pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> 
     (foreach::_FOREACH_MINIMUM_SCALAR_.get(list_keys(self_))?)(self_, scalar)
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+/// `min(x, max)`; for every tensor of a list.
 #[doc(alias = "torch._foreach_minimum")]
 pub fn _foreach_minimum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     (foreach::_FOREACH_MINIMUM_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
 }
 
-/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+/// `min(x, max)`; for every tensor of a list. In place.
 #[doc(alias = "torch._foreach_minimum_")]
 pub fn _foreach_minimum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     for t in self_ {
@@ -8869,25 +9617,6 @@ pub fn _foreach_minimum_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> 
         out::writable(t)?;
     }
     (foreach::_FOREACH_MINIMUM_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
-}
-
-/// `self + weight * (end - self)`; for every tensor of a list.
-#[doc(alias = "torch._foreach_lerp")]
-pub fn _foreach_lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
-    (foreach::_FOREACH_LERP_LIST.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
-        self_, tensors1, weights,
-    )
-}
-
-/// `self + weight * (end - self)`; for every tensor of a list. In place.
-#[doc(alias = "torch._foreach_lerp_")]
-pub fn _foreach_lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
-    for t in self_ {
-        out::writable(t)?;
-    }
-    (foreach::_FOREACH_LERP_LIST_.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
-        self_, tensors1, weights,
-    )
 }
 
 /// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
@@ -8923,6 +9652,25 @@ pub fn _foreach_lerp_scalar_list_(self_: &[Tensor], tensors1: &[Tensor], weight:
     }
     (foreach::_FOREACH_LERP_SCALAR_LIST_.get(list_keys(self_) | list_keys(tensors1))?)(
         self_, tensors1, weight,
+    )
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+pub fn _foreach_lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LERP_LIST.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
+        self_, tensors1, weights,
+    )
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+pub fn _foreach_lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LERP_LIST_.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
+        self_, tensors1, weights,
     )
 }
 

@@ -145,6 +145,62 @@ impl AddrOptions {
     }
 }
 
+/// Keyword arguments of `torch.addmm`.
+#[derive(Clone, Debug)]
+pub struct AddmmDtypeOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for AddmmDtypeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddmmDtypeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddmmDtypeOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.baddbmm`.
+#[derive(Clone, Debug)]
+pub struct BaddbmmDtypeOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for BaddbmmDtypeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BaddbmmDtypeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BaddbmmDtypeOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.isclose`.
 #[derive(Clone, Debug)]
 pub struct IscloseOptions {

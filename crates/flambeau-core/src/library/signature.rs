@@ -266,7 +266,11 @@ impl Signature {
         let out =
             self.out.map(|(_, n)| if n == 1 { "Tensor out = None" } else { "tuple of Tensors out = None" });
         let mut out_due = out;
-        for p in &self.params {
+        // PyTorch puts a factory's memory format before its other options
+        let (format, others): (Vec<&Param>, Vec<&Param>) =
+            self.params.iter().partition(|p| self.factory && p.name == "memory_format");
+        let at = others.iter().position(|p| p.name == "dtype").unwrap_or(others.len());
+        for p in others[..at].iter().chain(&format).chain(&others[at..]) {
             if p.arg.kw_only {
                 star_once(&mut parts);
                 // PyTorch puts out= before the options of factories, after keywords of the operator itself

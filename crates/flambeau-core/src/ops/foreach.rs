@@ -28,7 +28,11 @@ pub fn some(name: &str, list: &[Tensor]) -> Result<()> {
 pub fn same_lengths(name: &str, a: &[Tensor], b: &[Tensor]) -> Result<()> {
     match name {
         "_foreach_mm" => {
-            ensure!(a.len() == b.len(), Runtime, "_foreach_mm: self and mat2 must have the same number of tensors")
+            ensure!(
+                a.len() == b.len(),
+                Runtime,
+                "_foreach_mm: self and mat2 must have the same number of tensors"
+            )
         }
         _ => ensure!(
             a.len() == b.len(),
@@ -61,7 +65,12 @@ pub fn one_number(t: &Tensor) -> Result<()> {
 
 /// A tensor that holds a number for each tensor of the list.
 pub fn unpacked(list: &[Tensor], t: &Tensor) -> Result<Vec<Scalar>> {
-    ensure!(t.dim() == 1, Runtime, "Expected packed scalar Tensor to be of dimension 1. Got {} instead.", t.dim());
+    ensure!(
+        t.dim() == 1,
+        Runtime,
+        "Expected packed scalar Tensor to be of dimension 1. Got {} instead.",
+        t.dim()
+    );
     ensure!(t.is_contiguous(), Runtime, "Expected scalars to be contiguous.");
     ensure!(
         t.numel() == list.len() as i64,
