@@ -10,6 +10,7 @@ use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
 use flambeau_autograd::{GradOptions, enable_grad, grad};
 use flambeau_core::dispatch::op::Differentiability;
 use flambeau_core::dispatch::{AnyOp, registry};
+use flambeau_core::schema::Ty;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, generator, ops};
 use num_complex::Complex;
 use sample::{Call, Run};
@@ -61,12 +62,7 @@ fn table(dir: &Path) -> BTreeMap<String, Row> {
             let diff_outputs =
                 diff_outputs.into_iter().flatten().map(|v| v.as_str().unwrap().to_string()).collect();
             for list in lists(&name, op.get("foreach")) {
-                let mut samples = samples.clone();
-                if list.ends_with(".Tensor") {
-                    let one = |v: &str| toml::Value::String(v.into());
-                    let given = [("other".into(), one("f()")), ("scalars".into(), one("n(2)"))];
-                    samples.iter_mut().for_each(|s| s.extend(given.clone()));
-                }
+                let samples = samples.clone();
                 rows.insert(list, Row { samples, diff_outputs: Vec::new(), formulas: None });
             }
             rows.insert(name, Row { samples, diff_outputs, formulas });
@@ -546,6 +542,34 @@ fn caught<T>(f: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
     }
 }
 
+/// The row's samples; of a list form those of its row that fit it, with what a form over one tensor takes.
+fn samples_of(op: &dyn AnyOp, row: &Row) -> Vec<toml::Table> {
+    let info = op.info();
+    if !info.name.starts_with("_foreach_") {
+        return row.samples.clone();
+    }
+    let tensors = |n: &str| {
+        info.schema.args.iter().find(|a| a.name == n).map(|a| matches!(a.ty, Ty::Tensor | Ty::TensorList))
+    };
+    let fits = |s: &toml::Table| s.iter().all(|(k, v)| tensors(k).is_some_and(|t| t == v.is_str()));
+    let wants_gradients = |s: &toml::Table| {
+        let list = |a: &&flambeau_core::schema::Arg| a.ty == Ty::TensorList;
+        let leaf = |v: &toml::Value| v.as_str().is_some_and(|v| v.starts_with('f'));
+        info.schema.args.iter().filter(list).any(|a| s.get(a.name).is_none_or(leaf))
+    };
+    let mut all: Vec<toml::Table> =
+        row.samples.iter().filter(|s| fits(s) && wants_gradients(s)).cloned().collect();
+    if !all.iter().any(toml::Table::is_empty) {
+        all.push(toml::Table::new());
+    }
+    if info.name.ends_with(".Tensor") {
+        let one = |v: &str| toml::Value::String(v.into());
+        let given = [("other".into(), one("f()")), ("scalars".into(), one("n(2)"))];
+        all.iter_mut().for_each(|s| s.extend(given.clone()));
+    }
+    all
+}
+
 /// Walks all operators of crate `owner`, whose table is in `dir`.
 ///
 /// # Panics
@@ -574,7 +598,7 @@ pub fn walk(owner: &str, dir: &Path, x: &Exceptions) -> Report {
             continue;
         }
         let mut possible = 0;
-        for (k, sample) in row.samples.iter().enumerate() {
+        for (k, sample) in samples_of(op, row).iter().enumerate() {
             for run in [Run::Positive, Run::Signed, Run::Complex, Run::ZeroDim, Run::Empty] {
                 match caught(|| enable_grad(|| w.one(name, &mut s, sample, run))) {
                     Ok(ok) => possible += usize::from(ok),

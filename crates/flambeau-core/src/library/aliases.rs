@@ -114,11 +114,12 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
 fn is_number(v: Option<&Value>) -> bool {
     v.is_some_and(|v| v.as_scalar().is_some())
 }
-/// `add(input, alpha, other)`
+/// `add(input, alpha, other)`, or `sub(input, other, alpha)` with two numbers
 fn alpha_second(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
     if a.0.len() == 3 && is_number(a.0.get(1)) {
-        a.1.push(("alpha".into(), a.0.remove(1)));
+        let at = if is_number(a.0.get(2)) { 2 } else { 1 };
+        a.1.push(("alpha".into(), a.0.remove(at)));
     }
     Ok(a)
 }
