@@ -422,6 +422,10 @@ const NATIVE: &[(&str, NativeFn)] = &[
         let s = Slots::new("is_same_size", &["self", "other"], a, k)?;
         one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
     }),
+    ("torch.is_same_size", |a, k| {
+        let s = Slots::new("is_same_size", &["input", "other"], a, k)?;
+        one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
+    }),
     ("torch.Tensor.__contains__", |a, k| {
         let s = Slots::new("__contains__", &["self", "element"], a, k)?;
         let element = match s.must(1)? {

@@ -239,25 +239,28 @@ fn fresh(
     Tensor::empty_raw(size, dtype, device)
 }
 macro_rules! factories {
-    ($($name:ident $like:ident |$t:ident, $g:ident| $fill:expr;)*) => {$(
+    ($($name:ident $like:ident $with:ident |$t:ident, $g:ident| $fill:expr;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(size: &[i64], $g: Opt<&Generator>, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             let $t = fresh(size, dtype, layout, device, pin_memory)?;
             $fill?;
             Ok($t)
         }
-        #[doc = concat!("`", stringify!($like), "`")]
-        pub fn $like(self_: &Tensor, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
+        #[doc = concat!("`", stringify!($like), ".generator`")]
+        pub fn $with(self_: &Tensor, $g: Opt<&Generator>, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
             let $t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-            let $g: Opt<&Generator> = None;
             $fill?;
             Ok($t)
+        }
+        #[doc = concat!("`", stringify!($like), "`")]
+        pub fn $like(self_: &Tensor, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
+            $with(self_, None, dtype, layout, device, pin_memory, memory_format)
         }
     )*};
 }
 factories! {
-    rand rand_like |t, g| uniform_any(&t, g);
-    randn randn_like |t, g| normal_(&t, 0.0, 1.0, g);
+    rand rand_like rand_like_generator |t, g| uniform_any(&t, g);
+    randn randn_like randn_like_generator |t, g| normal_(&t, 0.0, 1.0, g);
 }
 fn uniform_any(t: &Tensor, g: Option<&Generator>) -> Result<()> {
     if t.is_complex() {
@@ -293,6 +296,36 @@ pub fn randint(
 ) -> Result<Tensor> {
     randint_low(0, high, size, generator, dtype, layout, device, pin_memory)
 }
+/// `randint_like.low_generator_dtype`
+#[allow(clippy::too_many_arguments)]
+pub fn randint_like_low_generator(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Opt<&Generator>,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+    memory_format: Opt<MemoryFormat>,
+) -> Result<Tensor> {
+    let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    random_from_(&t, low, Some(high), generator)?;
+    Ok(t)
+}
+/// `randint_like.generator`
+pub fn randint_like_generator(
+    self_: &Tensor,
+    high: i64,
+    generator: Opt<&Generator>,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+    memory_format: Opt<MemoryFormat>,
+) -> Result<Tensor> {
+    randint_like_low_generator(self_, 0, high, generator, dtype, layout, device, pin_memory, memory_format)
+}
 /// `randint_like.low_dtype`
 pub fn randint_like_low(
     self_: &Tensor,
@@ -304,9 +337,7 @@ pub fn randint_like_low(
     pin_memory: Opt<bool>,
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
-    let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    random_from_(&t, low, Some(high), None)?;
-    Ok(t)
+    randint_like_low_generator(self_, low, high, None, dtype, layout, device, pin_memory, memory_format)
 }
 /// `randint_like`
 pub fn randint_like(
@@ -318,7 +349,7 @@ pub fn randint_like(
     pin_memory: Opt<bool>,
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
-    randint_like_low(self_, 0, high, dtype, layout, device, pin_memory, memory_format)
+    randint_like_low_generator(self_, 0, high, None, dtype, layout, device, pin_memory, memory_format)
 }
 /// The largest number of a permutation must fit its dtype.
 fn randperm_fits(n: i64, d: DType) -> Result<()> {

@@ -240,6 +240,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &loss::NLL_LOSS,
     &loss::CROSS_ENTROPY,
     &norm::NATIVE_BATCH_NORM,
+    &norm::NATIVE_BATCH_NORM_OUT,
     &norm::NATIVE_BATCH_NORM_BACKWARD,
     &norm::BATCH_NORM,
     &norm::BATCH_NORM_TORCH,
