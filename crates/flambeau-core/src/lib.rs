@@ -44,6 +44,8 @@ pub mod schema;
 pub mod storage;
 pub mod tensor;
 pub mod threads;
+pub mod type_info;
+pub mod typed_storage;
 pub mod value;
 
 #[rustfmt::skip]
@@ -62,4 +64,6 @@ pub use indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use layout::{Layout, MemoryFormat};
 pub use scalar::Scalar;
 pub use tensor::Tensor;
+pub use type_info::{FInfo, IInfo, finfo, iinfo};
+pub use typed_storage::TypedStorage;
 pub use value::Value;

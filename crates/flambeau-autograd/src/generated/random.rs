@@ -267,7 +267,7 @@ pub struct BernoulliTensorBackward {
     p: Saved,
 }
 impl Backward for BernoulliTensorBackward {
-    const NAME: &'static str = "BernoulliTensorBackward0";
+    const NAME: &'static str = "BernoulliBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
@@ -317,7 +317,7 @@ fn bernoulli_tensor_inplace_autograd(
 /// Node of `bernoulli_.float`.
 pub struct BernoulliFloatBackward;
 impl Backward for BernoulliFloatBackward {
-    const NAME: &'static str = "BernoulliFloatBackward0";
+    const NAME: &'static str = "BernoulliBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -385,7 +385,7 @@ fn bernoulli_out_autograd(self_: &Tensor, generator: Option<&Generator>, out: &m
 /// Node of `bernoulli.p`.
 pub struct BernoulliPBackward;
 impl Backward for BernoulliPBackward {
-    const NAME: &'static str = "BernoulliPBackward0";
+    const NAME: &'static str = "BernoulliBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative("aten::bernoulli")?);
@@ -410,7 +410,7 @@ fn bernoulli_p_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -
 /// Node of `random_.from`.
 pub struct RandomFromBackward;
 impl Backward for RandomFromBackward {
-    const NAME: &'static str = "RandomFromBackward0";
+    const NAME: &'static str = "RandomBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -450,7 +450,7 @@ fn random_from_inplace_autograd(
 /// Node of `random_.to`.
 pub struct RandomToBackward;
 impl Backward for RandomToBackward {
-    const NAME: &'static str = "RandomToBackward0";
+    const NAME: &'static str = "RandomBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -485,7 +485,7 @@ fn random_to_inplace_autograd(self_: &Tensor, to: i64, generator: Option<&Genera
 /// Node of `random_`.
 pub struct RandomBackward;
 impl Backward for RandomBackward {
-    const NAME: &'static str = "RandomBackward0";
+    const NAME: &'static str = "RandomBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -520,7 +520,7 @@ fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Res
 /// Node of `normal.Tensor_float`.
 pub struct NormalTensorFloatBackward;
 impl Backward for NormalTensorFloatBackward {
-    const NAME: &'static str = "NormalTensorFloatBackward0";
+    const NAME: &'static str = "NormalBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -558,7 +558,7 @@ fn normal_tensor_float_out_autograd(
 /// Node of `normal.float_Tensor`.
 pub struct NormalFloatTensorBackward;
 impl Backward for NormalFloatTensorBackward {
-    const NAME: &'static str = "NormalFloatTensorBackward0";
+    const NAME: &'static str = "NormalBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -599,7 +599,7 @@ pub struct NormalTensorTensorBackward {
     std: Saved,
 }
 impl Backward for NormalTensorTensorBackward {
-    const NAME: &'static str = "NormalTensorTensorBackward0";
+    const NAME: &'static str = "NormalBackward3";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {

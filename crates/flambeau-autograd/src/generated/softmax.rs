@@ -34,7 +34,7 @@ pub struct SoftmaxDataBackward {
     self_dtype: DType,
 }
 impl Backward for SoftmaxDataBackward {
-    const NAME: &'static str = "SoftmaxDataBackward0";
+    const NAME: &'static str = "SoftmaxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -157,7 +157,7 @@ pub struct LogSoftmaxDataBackward {
     self_dtype: DType,
 }
 impl Backward for LogSoftmaxDataBackward {
-    const NAME: &'static str = "LogSoftmaxDataBackward0";
+    const NAME: &'static str = "LogSoftmaxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;

@@ -604,10 +604,19 @@ fn baddbmm_out_adaptor(
     Ok(())
 }
 
+fn addbmm_cpu(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    graph::named(&"AddbmmBackward0", || f::addbmm(self_, batch1, batch2, beta, alpha))
+}
 /// Type of [`ADDBMM`].
 pub type AddbmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addbmm`: `beta self + alpha` times the sum of the batches' products.
-pub static ADDBMM: Op<AddbmmFn> = Op::composite(&ADDBMM_INFO, f::addbmm, addbmm_adaptor);
+pub static ADDBMM: Op<AddbmmFn> = Op::composite(&ADDBMM_INFO, addbmm_cpu, addbmm_adaptor);
 static ADDBMM_INFO: OpInfo = OpInfo {
     name: "addbmm",
     owner: "flambeau-core",
@@ -781,10 +790,13 @@ fn addbmm_out_adaptor(
     Ok(())
 }
 
+fn addmv_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    graph::named(&"AddmvBackward0", || f::addmv(self_, mat, vec, beta, alpha))
+}
 /// Type of [`ADDMV`].
 pub type AddmvFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addmv`: `beta self + alpha (mat @ vec)`.
-pub static ADDMV: Op<AddmvFn> = Op::composite(&ADDMV_INFO, f::addmv, addmv_adaptor);
+pub static ADDMV: Op<AddmvFn> = Op::composite(&ADDMV_INFO, addmv_cpu, addmv_adaptor);
 static ADDMV_INFO: OpInfo = OpInfo {
     name: "addmv",
     owner: "flambeau-core",
@@ -933,10 +945,13 @@ fn addmv_out_adaptor(
     Ok(())
 }
 
+fn addr_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    graph::named(&"AddrBackward0", || f::addr(self_, vec1, vec2, beta, alpha))
+}
 /// Type of [`ADDR`].
 pub type AddrFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addr`: `beta self + alpha` times the outer product.
-pub static ADDR: Op<AddrFn> = Op::composite(&ADDR_INFO, f::addr, addr_adaptor);
+pub static ADDR: Op<AddrFn> = Op::composite(&ADDR_INFO, addr_cpu, addr_adaptor);
 static ADDR_INFO: OpInfo = OpInfo {
     name: "addr",
     owner: "flambeau-core",
@@ -1078,10 +1093,13 @@ fn addr_out_adaptor(
     Ok(())
 }
 
+fn mv_cpu(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    graph::named(&"MvBackward0", || f::mv(self_, vec))
+}
 /// Type of [`MV`].
 pub type MvFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `mv`: Matrix times vector.
-pub static MV: Op<MvFn> = Op::composite(&MV_INFO, f::mv, mv_adaptor);
+pub static MV: Op<MvFn> = Op::composite(&MV_INFO, mv_cpu, mv_adaptor);
 static MV_INFO: OpInfo = OpInfo {
     name: "mv",
     owner: "flambeau-core",
@@ -1281,10 +1299,13 @@ fn dot_out_adaptor(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
+fn vdot_cpu(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    graph::named(&"VdotBackward0", || f::vdot(self_, other))
+}
 /// Type of [`VDOT`].
 pub type VdotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `vdot`: Dot product with the first vector conjugated.
-pub static VDOT: Op<VdotFn> = Op::composite(&VDOT_INFO, f::vdot, vdot_adaptor);
+pub static VDOT: Op<VdotFn> = Op::composite(&VDOT_INFO, vdot_cpu, vdot_adaptor);
 static VDOT_INFO: OpInfo = OpInfo {
     name: "vdot",
     owner: "flambeau-core",

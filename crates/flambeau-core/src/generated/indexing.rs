@@ -2849,11 +2849,14 @@ fn diagonal_scatter_adaptor(
     .and_then(Results::from_values)
 }
 
+fn narrow_copy_cpu(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    graph::named(&"NarrowCopyBackward0", || f::narrow_copy(self_, dim, start, length))
+}
 /// Type of [`NARROW_COPY`].
 pub type NarrowCopyFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `narrow_copy`: A copy of `length` elements of a dimension from `start`.
 pub static NARROW_COPY: Op<NarrowCopyFn> =
-    Op::composite(&NARROW_COPY_INFO, f::narrow_copy, narrow_copy_adaptor);
+    Op::composite(&NARROW_COPY_INFO, narrow_copy_cpu, narrow_copy_adaptor);
 static NARROW_COPY_INFO: OpInfo = OpInfo {
     name: "narrow_copy",
     owner: "flambeau-core",

@@ -42,6 +42,7 @@ mod prelude {
     pub use crate::ergonomic::{Operand, expect};
     pub use crate::error::Result;
     pub use crate::generator::Generator;
+    pub use crate::graph;
     pub use crate::iter::{self, PointwiseSpec, Promote};
     pub use crate::layout::{Layout, MemoryFormat};
     pub use crate::out;

@@ -891,10 +891,18 @@ fn var_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim:
     .and_then(Results::from_values)
 }
 
+fn var_mean_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"VarMeanBackward0", || f::var_mean(self_, dim, correction, keepdim))
+}
 /// Type of [`VAR_MEAN`].
 pub type VarMeanFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
 /// `var_mean.correction`: Variance and mean.
-pub static VAR_MEAN: Op<VarMeanFn> = Op::composite(&VAR_MEAN_INFO, f::var_mean, var_mean_adaptor);
+pub static VAR_MEAN: Op<VarMeanFn> = Op::composite(&VAR_MEAN_INFO, var_mean_cpu, var_mean_adaptor);
 static VAR_MEAN_INFO: OpInfo = OpInfo {
     name: "var_mean.correction",
     owner: "flambeau-core",
@@ -1195,10 +1203,18 @@ fn std_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim:
     .and_then(Results::from_values)
 }
 
+fn std_mean_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"StdMeanBackward0", || f::std_mean(self_, dim, correction, keepdim))
+}
 /// Type of [`STD_MEAN`].
 pub type StdMeanFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
 /// `std_mean.correction`: Standard deviation and mean.
-pub static STD_MEAN: Op<StdMeanFn> = Op::composite(&STD_MEAN_INFO, f::std_mean, std_mean_adaptor);
+pub static STD_MEAN: Op<StdMeanFn> = Op::composite(&STD_MEAN_INFO, std_mean_cpu, std_mean_adaptor);
 static STD_MEAN_INFO: OpInfo = OpInfo {
     name: "std_mean.correction",
     owner: "flambeau-core",
@@ -2870,10 +2886,13 @@ fn count_nonzero_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> 
         .and_then(Results::from_values)
 }
 
+fn median_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"MedianBackward0", || f::median(self_))
+}
 /// Type of [`MEDIAN`].
 pub type MedianFn = fn(&Tensor) -> Result<Tensor>;
 /// `median`: The median of all elements (the lower of two).
-pub static MEDIAN: Op<MedianFn> = Op::composite(&MEDIAN_INFO, f::median, median_adaptor);
+pub static MEDIAN: Op<MedianFn> = Op::composite(&MEDIAN_INFO, median_cpu, median_adaptor);
 static MEDIAN_INFO: OpInfo = OpInfo {
     name: "median",
     owner: "flambeau-core",
@@ -3019,10 +3038,13 @@ fn median_dim_out_adaptor(
     Ok(())
 }
 
+fn nanmedian_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"NanmedianBackward0", || f::nanmedian(self_))
+}
 /// Type of [`NANMEDIAN`].
 pub type NanmedianFn = fn(&Tensor) -> Result<Tensor>;
 /// `nanmedian`: The median of all elements (the lower of two).
-pub static NANMEDIAN: Op<NanmedianFn> = Op::composite(&NANMEDIAN_INFO, f::nanmedian, nanmedian_adaptor);
+pub static NANMEDIAN: Op<NanmedianFn> = Op::composite(&NANMEDIAN_INFO, nanmedian_cpu, nanmedian_adaptor);
 static NANMEDIAN_INFO: OpInfo = OpInfo {
     name: "nanmedian",
     owner: "flambeau-core",

@@ -2381,10 +2381,13 @@ fn rrelu_adaptor(input: &Tensor, lower: f64, upper: f64, training: bool, inplace
     .and_then(Results::from_values)
 }
 
+fn glu_cpu(input: &Tensor, dim: i64) -> Result<Tensor> {
+    graph::named(&"GluBackward0", || f::glu(input, dim))
+}
 /// Type of [`GLU`].
 pub type GluFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `glu`: The first half of a dimension times the sigmoid of the second.
-pub static GLU: Op<GluFn> = Op::composite(&GLU_INFO, f::glu, glu_adaptor);
+pub static GLU: Op<GluFn> = Op::composite(&GLU_INFO, glu_cpu, glu_adaptor);
 static GLU_INFO: OpInfo = OpInfo {
     name: "glu",
     owner: "flambeau-nn-functional",

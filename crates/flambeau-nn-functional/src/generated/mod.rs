@@ -43,6 +43,7 @@ mod prelude {
     pub use flambeau_core::ergonomic::{Operand, expect};
     pub use flambeau_core::error::Result;
     pub use flambeau_core::generator::Generator;
+    pub use flambeau_core::graph;
     pub use flambeau_core::iter::{self, PointwiseSpec, Promote};
     pub use flambeau_core::layout::{Layout, MemoryFormat};
     pub use flambeau_core::out;

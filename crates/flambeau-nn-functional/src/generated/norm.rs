@@ -907,6 +907,20 @@ fn fused_group_norm_adaptor(
     .and_then(Results::from_values)
 }
 
+fn native_group_norm_cpu(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    graph::named(&"NativeGroupNormBackward0", || {
+        f::native_group_norm(input, weight, bias, n, c, hxw, group, eps)
+    })
+}
 /// Type of [`NATIVE_GROUP_NORM`].
 pub type NativeGroupNormFn = fn(
     &Tensor,
@@ -920,7 +934,7 @@ pub type NativeGroupNormFn = fn(
 ) -> Result<(Tensor, Tensor, Tensor)>;
 /// `native_group_norm`: Group normalisation with its statistics, all differentiable.
 pub static NATIVE_GROUP_NORM: Op<NativeGroupNormFn> =
-    Op::composite(&NATIVE_GROUP_NORM_INFO, f::native_group_norm, native_group_norm_adaptor);
+    Op::composite(&NATIVE_GROUP_NORM_INFO, native_group_norm_cpu, native_group_norm_adaptor);
 static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
     name: "native_group_norm",
     owner: "flambeau-nn-functional",

@@ -805,11 +805,14 @@ fn affine_grid_adaptor(theta: &Tensor, size: &[i64], align_corners: Option<bool>
         .and_then(Results::from_values)
 }
 
+fn pixel_shuffle_cpu(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
+    graph::named(&"PixelShuffleBackward0", || f::pixel_shuffle(self_, upscale_factor))
+}
 /// Type of [`PIXEL_SHUFFLE`].
 pub type PixelShuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `pixel_shuffle`: Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
 pub static PIXEL_SHUFFLE: Op<PixelShuffleFn> =
-    Op::composite(&PIXEL_SHUFFLE_INFO, f::pixel_shuffle, pixel_shuffle_adaptor);
+    Op::composite(&PIXEL_SHUFFLE_INFO, pixel_shuffle_cpu, pixel_shuffle_adaptor);
 static PIXEL_SHUFFLE_INFO: OpInfo = OpInfo {
     name: "pixel_shuffle",
     owner: "flambeau-nn-functional",
@@ -831,11 +834,14 @@ fn pixel_shuffle_adaptor(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> 
         .and_then(Results::from_values)
 }
 
+fn pixel_unshuffle_cpu(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
+    graph::named(&"PixelUnshuffleBackward0", || f::pixel_unshuffle(self_, downscale_factor))
+}
 /// Type of [`PIXEL_UNSHUFFLE`].
 pub type PixelUnshuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `pixel_unshuffle`: Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
 pub static PIXEL_UNSHUFFLE: Op<PixelUnshuffleFn> =
-    Op::composite(&PIXEL_UNSHUFFLE_INFO, f::pixel_unshuffle, pixel_unshuffle_adaptor);
+    Op::composite(&PIXEL_UNSHUFFLE_INFO, pixel_unshuffle_cpu, pixel_unshuffle_adaptor);
 static PIXEL_UNSHUFFLE_INFO: OpInfo = OpInfo {
     name: "pixel_unshuffle",
     owner: "flambeau-nn-functional",
@@ -857,11 +863,14 @@ fn pixel_unshuffle_adaptor(self_: &Tensor, downscale_factor: i64) -> Result<Tens
         .and_then(Results::from_values)
 }
 
+fn channel_shuffle_cpu(input: &Tensor, groups: i64) -> Result<Tensor> {
+    graph::named(&"ChannelShuffleBackward0", || f::channel_shuffle(input, groups))
+}
 /// Type of [`CHANNEL_SHUFFLE`].
 pub type ChannelShuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `channel_shuffle`: Interleaves the channels of `groups` groups.
 pub static CHANNEL_SHUFFLE: Op<ChannelShuffleFn> =
-    Op::composite(&CHANNEL_SHUFFLE_INFO, f::channel_shuffle, channel_shuffle_adaptor);
+    Op::composite(&CHANNEL_SHUFFLE_INFO, channel_shuffle_cpu, channel_shuffle_adaptor);
 static CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     name: "channel_shuffle",
     owner: "flambeau-nn-functional",
