@@ -19,7 +19,7 @@ fn draw(
     label: &str,
     self_: &Tensor,
     generator: Option<&Generator>,
-    kernel: impl FnOnce(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
+    kernel: &dyn Fn(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
 ) -> Result<()> {
     if self_.device() == Device::Meta || self_.numel() == 0 {
         return Ok(());
@@ -65,7 +65,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         "\"check_uniform_bounds\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
     );
-    draw("uniform", self_, generator, |g, out, _| ok(erased::uniform(g, out, from, to)))
+    draw("uniform", self_, generator, &|g, out, _| ok(erased::uniform(g, out, from, to)))
 }
 /// `normal_`
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
@@ -75,14 +75,14 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
         let parts = crate::ops::views::view_as_real(self_)?;
         return normal_(&parts, mean, std / std::f64::consts::SQRT_2, generator);
     }
-    draw("normal_kernel_cpu", self_, generator, |g, out, serial| {
+    draw("normal_kernel_cpu", self_, generator, &|g, out, serial| {
         ok(if serial { erased::normal_serial(g, out, mean, std) } else { erased::normal(g, out, mean, std) })
     })
 }
 /// `log_normal_`
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
-    draw("log_normal_cpu", self_, generator, |g, out, _| ok(erased::log_normal(g, out, mean, std)))
+    draw("log_normal_cpu", self_, generator, &|g, out, _| ok(erased::log_normal(g, out, mean, std)))
 }
 /// `exponential_`
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
@@ -93,7 +93,7 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
         "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         self_.dtype().scalar_type_name()
     );
-    draw("exponential_cpu", self_, generator, |g, out, _| ok(erased::exponential(g, out, lambd)))
+    draw("exponential_cpu", self_, generator, &|g, out, _| ok(erased::exponential(g, out, lambd)))
 }
 /// `cauchy_`
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
@@ -104,12 +104,12 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         self_.dtype().scalar_type_name()
     );
-    draw("cauchy_cpu", self_, generator, |g, out, _| ok(erased::cauchy(g, out, median, sigma)))
+    draw("cauchy_cpu", self_, generator, &|g, out, _| ok(erased::cauchy(g, out, median, sigma)))
 }
 /// `geometric_`
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
-    draw("geometric_cpu", self_, generator, |g, out, _| ok(erased::geometric(g, out, p)))
+    draw("geometric_cpu", self_, generator, &|g, out, _| ok(erased::geometric(g, out, p)))
 }
 /// `bernoulli_.float`
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
@@ -119,7 +119,7 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
         bernoulli_float_(&real, p, generator)?;
         return copy_into(self_, &real);
     }
-    draw("bernoulli_scalar_cpu_", self_, generator, |g, out, _| ok(erased::bernoulli(g, out, p)))
+    draw("bernoulli_scalar_cpu_", self_, generator, &|g, out, _| ok(erased::bernoulli(g, out, p)))
 }
 /// `bernoulli_.Tensor`
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
@@ -189,11 +189,11 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
             );
             range_check(self_.dtype(), from, Some(to))?;
             let range = to.wrapping_sub(from) as u64;
-            draw("random_from_to", self_, generator, |g, out, _| {
+            draw("random_from_to", self_, generator, &|g, out, _| {
                 ok(erased::random_from_to(g, out, range, from))
             })
         }
-        None if from == i64::MIN => draw("random_from_to", self_, generator, |g, out, _| {
+        None if from == i64::MIN => draw("random_from_to", self_, generator, &|g, out, _| {
             ok(erased::random_from_to(g, out, 0, i64::MIN))
         }),
         None => {
@@ -211,7 +211,7 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
             };
             range_check(self_.dtype(), from, None)?;
             let range = (hi as u64).wrapping_sub(from as u64).wrapping_add(1);
-            draw("random_from_to", self_, generator, |g, out, _| {
+            draw("random_from_to", self_, generator, &|g, out, _| {
                 ok(erased::random_from_to(g, out, range, from))
             })
         }
@@ -223,7 +223,7 @@ pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Res
 }
 /// `random_`
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    draw("random_", self_, generator, |g, out, _| ok(erased::random_full(g, out)))
+    draw("random_", self_, generator, &|g, out, _| ok(erased::random_full(g, out)))
 }
 
 type Opt<T> = Option<T>;
@@ -386,7 +386,7 @@ pub fn randperm(
     let d = dtype.unwrap_or(DType::I64);
     randperm_fits(n, d)?;
     let t = fresh(&[n], Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
-    draw("randperm", &t, generator, |g, out, _| ok(erased::randperm(g, out)))?;
+    draw("randperm", &t, generator, &|g, out, _| ok(erased::randperm(g, out)))?;
     Ok(t)
 }
 
