@@ -398,6 +398,7 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 || other.dim() == 0 {
         return ops::mul(self_, other);
     }
+    ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
     if self_.dim() == 1 && other.dim() == 1 && self_.sizes() == other.sizes() {
         return ops::dot(self_, other);
     }

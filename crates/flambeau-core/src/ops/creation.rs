@@ -196,9 +196,21 @@ pub(crate) fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
         iter::fill(&FILL, self_, value.param())
     }
 }
-/// `fill_.Scalar`
+/// The elements of an expanded tensor, each once.
+pub(crate) fn distinct(t: &Tensor) -> Result<Tensor> {
+    let mut sizes = SizeVec::from_slice(t.sizes());
+    for (n, s) in sizes.iter_mut().zip(t.strides()) {
+        if *s == 0 {
+            *n = (*n).min(1);
+        }
+    }
+    t.view_typed(sizes, SizeVec::from_slice(t.strides()), t.storage_offset(), t.dtype(), t.lazy_bits())
+}
+/// `fill_.Scalar`: one value for all, so elements may share their places.
 pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
-    iter::check_no_internal_overlap(self_)?;
+    if geometry::has_internal_overlap(self_.sizes(), self_.strides()) {
+        return fill_scalar_(&distinct(self_)?, value);
+    }
     fill_scalar_(self_, value)
 }
 /// `fill_.Tensor`
@@ -209,6 +221,9 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
         "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
         value.dim()
     );
+    if geometry::has_internal_overlap(self_.sizes(), self_.strides()) {
+        return ops::copy_(&distinct(self_)?, value, false);
+    }
     ops::copy_(self_, value, false)
 }
 /// `zero_`
@@ -474,10 +489,10 @@ fn ends(name: &str, start: Opt<&Tensor>, end: Opt<&Tensor>) -> Result<()> {
     let wrong = |t: Opt<&Tensor>| t.map_or(0, Tensor::dim);
     match (wrong(start), wrong(end)) {
         (0, 0) => Ok(()),
-        (s, 0) => Err(Error::runtime(format!(
+        (s, _) if end.is_none() => Err(Error::runtime(format!(
             "{name} only supports 0-dimensional start and end tensors, but got start with {s} dimension(s)."
         ))),
-        (0, e) => Err(Error::runtime(format!(
+        (_, e) if start.is_none() => Err(Error::runtime(format!(
             "{name} only supports 0-dimensional start and end tensors, but got end with {e} dimension(s)."
         ))),
         (s, e) => Err(Error::runtime(format!(
@@ -600,7 +615,11 @@ pub fn tril_indices(
     device: Opt<Device>,
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
-    let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
+    let d = dtype.unwrap_or(DType::I64);
+    if !matches!(d, DType::I16 | DType::I32 | DType::I64) {
+        return Err(Error::not_implemented_for("tril_indices", d));
+    }
+    let (d, dev) = factory(Some(d), layout, device, pin_memory)?;
     triangle_indices(row, col, d, dev, true, offset)
 }
 /// `triu_indices`
@@ -613,6 +632,10 @@ pub fn triu_indices(
     device: Opt<Device>,
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
-    let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
+    let d = dtype.unwrap_or(DType::I64);
+    if !matches!(d, DType::I16 | DType::I32 | DType::I64) {
+        return Err(Error::not_implemented_for("triu_indices", d));
+    }
+    let (d, dev) = factory(Some(d), layout, device, pin_memory)?;
     triangle_indices(row, col, d, dev, false, offset)
 }

@@ -670,10 +670,11 @@ pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
 }
 /// `trace`
 pub fn trace(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", self_.dim());
-    if matches!(self_.dtype(), crate::DType::Bool | crate::DType::C32) {
+    use crate::DType::{Bool, C32, F8E4M3, F8E5M2};
+    if matches!(self_.dtype(), Bool | C32 | F8E4M3 | F8E5M2) || self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for("trace", self_.dtype()));
     }
+    ensure!(self_.dim() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", self_.dim());
     ops::sum(&ops::diagonal(self_, 0, 0, 1)?, None, false, None)
 }
 /// `repeat_interleave.self_int`

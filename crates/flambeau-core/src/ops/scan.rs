@@ -157,7 +157,8 @@ fn no_bool(name: &str, all: &[&Tensor]) -> Result<()> {
     ensure!(
         all.iter().all(|t| t.dtype() != DType::Bool),
         Unsupported,
-        "{name}: received a bool input for `x` or `y`, but bool is not supported"
+        "{name}: received a bool input for {}, but bool is not supported",
+        if all.len() > 1 { "`x` or `y`" } else { "`y`" }
     );
     Ok(())
 }

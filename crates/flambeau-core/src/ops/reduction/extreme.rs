@@ -100,7 +100,10 @@ extreme_value! {
 /// `aminmax`
 pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
     ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
-    refuse_wide_unsigned(if dim.is_some() { "aminmax_cpu" } else { "aminmax_all_cpu" }, self_)?;
+    refuse_wide_unsigned(
+        if dim.is_some() || self_.dim() == 1 { "aminmax_cpu" } else { "aminmax_all_cpu" },
+        self_,
+    )?;
     let dims = match dim {
         Some(d) => {
             few_dims(self_.dim())?;
