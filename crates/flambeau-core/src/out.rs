@@ -60,6 +60,10 @@ impl OutMeta {
             )));
         }
         check_out_dtype(name, self.dtype, out.dtype())?;
+        if name == "index_select" {
+            // the one that asks before it resizes
+            check_no_internal_overlap(out)?;
+        }
         resize_output(out, &self.sizes)?;
         check_no_internal_overlap(out)?;
         let direct = out.dtype() == self.dtype

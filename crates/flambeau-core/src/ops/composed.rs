@@ -356,10 +356,15 @@ pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Te
     );
     let d = wrap_dim(dim, self_.dim())?;
     let others: Vec<i64> = (0..self_.dim() as i64).filter(|i| *i != d as i64).collect();
-    let norms = ops::linalg_vector_norm(self_, p, Some(&others), true, None)?;
+    let norm = |x: &Tensor| ops::linalg_vector_norm(x, p, Some(&others), true, None);
+    let mut norms = norm(self_)?;
+    let above = ops::gt(&norms, &number(most)?)?;
+    if self_.requires_grad() {
+        // slices that stay as they are have no part in the norms' gradient, which NaN would get out of
+        norms = norm(&ops::where_(&above, self_, &number(1)?)?)?;
+    }
     let down = ops::div(&number(most)?, &ops::add(&norms, &number(1e-7)?, ONE)?)?;
-    let factor = ops::where_(&ops::gt(&norms, &number(most)?)?, &down, &number(1)?)?;
-    ops::mul(self_, &factor)
+    ops::mul(self_, &ops::where_(&above, &down, &number(1)?)?)
 }
 
 /// `as_strided_scatter`
@@ -464,7 +469,8 @@ pub fn isin_number(elements: &Tensor, test_element: Scalar, _unique: bool, inver
         Scalar::Complex(_) => isin_takes(DType::C128)?,
         _ => {}
     }
-    found_among(elements, &number(test_element)?, invert)
+    let one = ops::eq(elements, &crate::ergonomic::wrapped_number(test_element)?)?;
+    if invert { ops::logical_not(&one) } else { Ok(one) }
 }
 /// `isin.Scalar_Tensor`
 pub fn number_isin(element: Scalar, test_elements: &Tensor, unique: bool, invert: bool) -> Result<Tensor> {

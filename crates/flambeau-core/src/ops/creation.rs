@@ -403,6 +403,9 @@ pub fn linspace(
         if complex { promotion::default_complex_dtype() } else { promotion::default_dtype() }
     });
     let (dtype, device) = factory(Some(dtype), layout, device, pin_memory)?;
+    if dtype == DType::Bool {
+        return Err(Error::not_implemented_for("linspace_cpu", dtype));
+    }
     if dtype.is_complex() {
         let parts = |f: fn(num_complex::Complex<f64>) -> f64| {
             linspace(
@@ -569,6 +572,10 @@ fn triangle_indices(
 ) -> Result<Tensor> {
     ensure!(row >= 0, Runtime, "row must be non-negative, got{row}");
     ensure!(col >= 0, Runtime, "col must be non-negative, got{col}");
+    if !matches!(dtype, DType::I32 | DType::I64) {
+        let label = if lower { "tril_indices" } else { "triu_indices" };
+        return Err(Error::not_implemented_for(label, dtype));
+    }
     let below = lower_triangle_size(row as i128, col as i128, offset as i128 - i128::from(!lower));
     let n = if lower { below } else { row as i128 * col as i128 - below };
     let n = i64::try_from(n)
@@ -615,11 +622,7 @@ pub fn tril_indices(
     device: Opt<Device>,
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
-    let d = dtype.unwrap_or(DType::I64);
-    if !matches!(d, DType::I16 | DType::I32 | DType::I64) {
-        return Err(Error::not_implemented_for("tril_indices", d));
-    }
-    let (d, dev) = factory(Some(d), layout, device, pin_memory)?;
+    let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
     triangle_indices(row, col, d, dev, true, offset)
 }
 /// `triu_indices`
@@ -632,10 +635,6 @@ pub fn triu_indices(
     device: Opt<Device>,
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
-    let d = dtype.unwrap_or(DType::I64);
-    if !matches!(d, DType::I16 | DType::I32 | DType::I64) {
-        return Err(Error::not_implemented_for("triu_indices", d));
-    }
-    let (d, dev) = factory(Some(d), layout, device, pin_memory)?;
+    let (d, dev) = factory(Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
     triangle_indices(row, col, d, dev, false, offset)
 }

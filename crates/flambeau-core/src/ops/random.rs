@@ -77,7 +77,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         "\"check_uniform_bounds\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
     );
-    draw("uniform", self_, generator, |g, out, _| ok(erased::uniform(g, out, from, to)))
+    draw("check_uniform_bounds", self_, generator, |g, out, _| ok(erased::uniform(g, out, from, to)))
 }
 /// `normal_`
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
@@ -192,8 +192,32 @@ fn c_range(d: DType) -> &'static str {
         other => other.name(),
     }
 }
+/// Both ends of a range of integers, moved inwards where the dtype would round them out of it.
+fn representable(d: DType, from: i64, to: i64) -> (i64, i64) {
+    let (round, digits): (fn(i64) -> i64, u32) = match d {
+        DType::F16 => (|v| half::f16::from_f64(v as f64).to_f64() as i64, 11),
+        DType::BF16 => (|v| half::bf16::from_f64(v as f64).to_f64() as i64, 8),
+        DType::F32 => (|v| v as f32 as i64, 24),
+        DType::F64 => (|v| v as f64 as i64, 53),
+        _ => return (from, to),
+    };
+    // the distance of neighbouring numbers of that size
+    let step = |v: u64| 1i64 << (v.max(1).ilog2() + 1).saturating_sub(digits).min(62);
+    let (low, high) = (round(from.saturating_add(1)), round(to - 1));
+    (
+        if low < from { low.saturating_add(step(from.saturating_add(1).unsigned_abs())) } else { from },
+        if high >= to { high.saturating_sub(step((to - 1).unsigned_abs())) } else { to },
+    )
+}
 /// `random_.from`
 pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+    if let Some(to) = to {
+        ensure!(
+            from < to,
+            Runtime,
+            "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+        );
+    }
     ensure!(
         !self_.is_complex(),
         Runtime,
@@ -201,10 +225,11 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
     );
     match to {
         Some(to) => {
+            let (from, to) = representable(self_.dtype(), from, to);
             ensure!(
                 from < to,
                 Runtime,
-                "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+                "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from={from} >= to={to}"
             );
             range_check(self_.dtype(), from, Some(to))?;
             let range = to.wrapping_sub(from) as u64;

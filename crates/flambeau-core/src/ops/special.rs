@@ -25,7 +25,9 @@ pub fn polygamma_plan(n: i64, self_: &Tensor) -> Result<Planned<'_>> {
     ensure!(n >= 0, Runtime, "polygamma(n, x) does not support negative n.");
     Ok(match n {
         0 => Planned::new(&DIGAMMA, &[self_]),
-        1 => Planned::new(&TRIGAMMA, &[self_]).param(1),
+        // everything but float64 is float32 at the poles
+        1 if self_.dtype() == crate::DType::F64 => Planned::new(&TRIGAMMA, &[self_]).param(1),
+        1 => Planned::new(&TRIGAMMA, &[self_]).param(-1),
         _ => Planned::new(&POLYGAMMA, &[self_]).param(n),
     })
 }

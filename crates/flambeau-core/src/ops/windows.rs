@@ -26,6 +26,28 @@ fn points(m: i64, n: i64, d: DType, device: Device, f: impl Fn(f64, f64) -> f64)
     };
     crate::ops::copy::cast_to(&Tensor::from_vec_raw(v, &[m])?, d)
 }
+/// A sum of cosines in half precision: PyTorch rounds after every step.
+fn rounded_cosines(m: i64, n: i64, d: DType, device: Device, a: &[f64]) -> Result<Tensor> {
+    use crate::{Scalar, ergonomic::wrapped_number, ops};
+    let number = |v: f64| wrapped_number(Scalar::Float(v));
+    let (one, zero) = (Scalar::Int(1), Scalar::Int(0));
+    let k = ops::arange_step(zero, Scalar::Int(n + 1), one, Some(d), None, Some(device), None)?;
+    let w = match *a {
+        [alpha, beta] => {
+            let c = ops::cos(&ops::mul(&k, &number(PI * 2.0 / n as f64)?)?)?;
+            ops::add(&ops::mul(&c, &number(-beta)?)?, &number(alpha)?, one)?
+        }
+        _ => {
+            let k = ops::mul(&k, &number(PI / n as f64)?)?;
+            let term = |times: f64, by: f64| -> Result<Tensor> {
+                ops::mul(&ops::cos(&ops::mul(&k, &number(times)?)?)?, &number(by)?)
+            };
+            let s = ops::sub(&term(4.0, 0.08)?, &term(2.0, 0.5)?, one)?;
+            ops::add(&s, &number(0.42)?, one)?
+        }
+    };
+    ops::clone(&ops::narrow(&w, 0, 0, m)?, Some(crate::MemoryFormat::Contiguous))
+}
 /// Modified Bessel function of the first kind, order 0, by its series.
 fn bessel_i0(x: f64) -> f64 {
     let quarter = x * x / 4.0;
@@ -58,7 +80,7 @@ fn kaiser(beta: f64) -> impl Fn(f64, f64) -> f64 {
 }
 
 macro_rules! windows {
-    ($($name:ident($($a:ident: $t:ty),*) $f:expr;)*) => {$(
+    ($($name:ident($($a:ident: $t:ty),*) $f:expr $(, halves $half:expr)?;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(window_length: i64, periodic: bool, $($a: $t,)* dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             let (d, device) = factory(dtype, layout, device, pin_memory)?;
@@ -70,14 +92,17 @@ macro_rules! windows {
                 window_length
             );
             let n = if periodic { window_length } else { window_length - 1 };
+            $(if window_length > 1 && matches!(d, DType::F16 | DType::BF16) {
+                return rounded_cosines(window_length, n, d, device, &$half);
+            })?
             points(window_length, n, d, device, $f)
         }
     )*};
 }
 windows! {
-    hann_window() cosines(&[0.5, 0.5]);
-    hamming_window(alpha: f64, beta: f64) cosines(&[alpha, beta]);
-    blackman_window() cosines(&[0.42, 0.5, 0.08]);
+    hann_window() cosines(&[0.5, 0.5]), halves [0.5, 0.5];
+    hamming_window(alpha: f64, beta: f64) cosines(&[alpha, beta]), halves [alpha, beta];
+    blackman_window() cosines(&[0.42, 0.5, 0.08]), halves [0.42, 0.5, 0.08];
     bartlett_window() triangle;
     kaiser_window(beta: f64) kaiser(beta);
 }
