@@ -129,6 +129,10 @@ impl PointwiseSpec {
             "mul_cpu" | "div_cpu" | "div_floor_cpu" if narrow && number => {
                 Error::not_implemented_for(&format!("{}_reduced_float", self.label), compute)
             }
+            "deg2rad_cpu" | "rad2deg_cpu" if narrow => {
+                Error::not_implemented_for("mul_cpu_reduced_float", compute)
+            }
+            "sgn_cpu" if !compute.is_complex() => Error::not_implemented_for("sign_cpu", compute),
             "sigmoid_cpu" if narrow => Error::not_implemented_for("sigmoid_cpu_reduced_float", compute),
             label => Error::not_implemented_for(label, compute),
         }

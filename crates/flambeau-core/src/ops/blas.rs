@@ -376,6 +376,9 @@ pub fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<OutMeta> {
 /// `dot`
 pub fn dot_cpu(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
     no_bool("dot", self_)?;
+    if self_.dtype() == DType::C32 {
+        return Err(Error::not_implemented_for("dot", self_.dtype()));
+    }
     let (x, y) = (resolve_lazy(self_)?, resolve_lazy(tensor)?);
     let a = Access::new(&[&x, &y], &[out])?;
     erased::dot(

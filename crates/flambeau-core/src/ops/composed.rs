@@ -505,6 +505,18 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
             "{m} is not a valid value for compute_mode"
         );
     }
+    // halves have the way over a matrix product only
+    let large = x1.sizes()[x1.dim() - 2] > 25 || x2.sizes()[x2.dim() - 2] > 25;
+    let by_product = p == 2.0
+        && match compute_mode {
+            Some("use_mm_for_euclid_dist") => true,
+            Some("donot_use_mm_for_euclid_dist") => false,
+            _ => large,
+        };
+    let half = matches!(x1.dtype(), DType::F16 | DType::BF16);
+    if half && !by_product && a > 0 && x1.numel() > 0 && x2.numel() > 0 {
+        return Err(Error::not_implemented_for("cdist", x1.dtype()));
+    }
     let d = sub(&ops::unsqueeze(x1, -2)?, &ops::unsqueeze(x2, -3)?)?;
     if a == 0 {
         return ops::sum(&d, Some(&[-1]), false, None);

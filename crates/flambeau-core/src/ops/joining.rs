@@ -508,8 +508,9 @@ pub fn h(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() == 2 || self_.dim() == 0,
         Runtime,
-        "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.",
-        self_.dim()
+        "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.{}",
+        self_.dim(),
+        if self_.dim() > 2 { " For batches of matrices, consider using tensor.mH" } else { "" }
     );
     if self_.dim() == 0 { ops::conj(self_) } else { ops::adjoint(self_) }
 }
@@ -702,6 +703,7 @@ pub fn repeat_interleave_tensor(
     };
     let d = wrap_dim(dim.unwrap_or(0), x.dim())? as i64;
     let n = x.sizes()[d as usize];
+    ensure!(repeats.dim() <= 1, Runtime, "repeats must be 0-dim or 1-dim tensor");
     ensure!(
         repeats.dim() == 0 || (repeats.dim() == 1 && (repeats.numel() == n || repeats.numel() == 1)),
         Runtime,

@@ -176,7 +176,7 @@ pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let two = crate::ergonomic::wrapped_number(Scalar::Float(2.0))?;
     let (x, e) = (self_.dtype(), other.dtype());
     if !(x.is_floating() && e.is_integral(true)) {
-        if x == DType::C32 && e.is_integral(true) {
+        if x == DType::C32 && (e.is_integral(true) || matches!(e, DType::F16 | DType::BF16)) {
             return Err(Error::not_implemented_for("pow", x));
         }
         return ops::mul(self_, &ops::pow(&two, other)?);
