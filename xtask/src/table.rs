@@ -30,6 +30,24 @@ pub enum Grad {
     Formulas(Vec<(Vec<String>, String)>),
 }
 
+/// What `grad_fn` calls a row's node.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum NodeName {
+    Always(String),
+    /// For rows that are two overloads of PyTorch's, told apart by an optional argument that a formula uses.
+    ByArgument {
+        argument: String,
+        given: String,
+        absent: String,
+    },
+    /// For rows whose tensor arguments may be numbers, which PyTorch has overloads for: names by argument.
+    ByNumber {
+        number: BTreeMap<String, String>,
+        otherwise: String,
+    },
+}
+
 /// A further short form.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,6 +104,8 @@ struct RawRow {
     inplace_check: Option<String>,
     label: Option<String>,
     grad: Option<toml::Value>,
+    /// What `grad_fn` calls the row's node, where it is not `NameBackward0`.
+    node: Option<NodeName>,
     #[serde(default)]
     diff_outputs: Vec<String>,
     jvp: Option<String>,
@@ -123,6 +143,7 @@ pub struct Row {
     pub inplace_check: Option<String>,
     pub label: String,
     pub grad: Grad,
+    pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
     pub jvp: Option<String>,
     pub short: Vec<Short>,
@@ -259,6 +280,9 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if grad == Grad::Composite && raw.kind != Kind::Composite {
         return Err("grad = \"composite\" is for composites".into());
     }
+    if raw.node.is_some() && grad == Grad::None {
+        return Err("node names the gradient's node: the row has none".into());
+    }
     if raw.meta_fn && raw.kind != Kind::Direct {
         return Err("meta_fn is for direct rows".into());
     }
@@ -308,6 +332,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         check: raw.check,
         inplace_check: raw.inplace_check,
         grad,
+        node: raw.node,
         diff_outputs: raw.diff_outputs,
         jvp: raw.jvp,
         short: raw.short,

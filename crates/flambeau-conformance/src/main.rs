@@ -80,7 +80,7 @@ fn say(text: &str) {
 fn run() -> Result<bool, String> {
     let o = parse()?;
     if o.names {
-        for n in library::names().into_iter().chain(object::class_names()) {
+        for n in library::names().into_iter().chain(object::class_names()).chain(library::constant_names()) {
             say(&format!("{n}\n"));
         }
         return Ok(true);

@@ -5,6 +5,7 @@
 //! | [`tensor`] | [`Tensor`], the handle |
 //! | [`ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`functions`] | the same, ergonomic: defaults, conversions, panics with the error's text |
+//! | [`regeometry`] | a tensor's own geometry changed in place |
 //! | [`library`] | calls by name |
 //! | [`dispatch`] | operators as objects, dispatch keys |
 //!
@@ -38,12 +39,15 @@ pub mod out;
 pub mod planned;
 pub mod print;
 pub mod promotion;
+pub mod regeometry;
 pub mod scalar;
 pub mod schema;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod tensor;
 pub mod threads;
+pub mod type_info;
+pub mod typed_storage;
 pub mod value;
 
 #[rustfmt::skip]
@@ -62,4 +66,6 @@ pub use indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use layout::{Layout, MemoryFormat};
 pub use scalar::Scalar;
 pub use tensor::Tensor;
+pub use type_info::{FInfo, IInfo, finfo, iinfo};
+pub use typed_storage::TypedStorage;
 pub use value::Value;

@@ -7,9 +7,16 @@
 
 mod bind;
 mod builtins;
+mod inplace;
 pub mod object;
+mod python;
 mod routes;
 pub mod signature;
+mod slots;
+mod storages;
+mod types;
+
+pub(crate) use routes::legacy_name;
 
 use crate::dispatch::registry::{self, DYNAMIC};
 use crate::dispatch::{AnyOp, OpInfo};
@@ -17,8 +24,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::value::Value;
 use object::Kwargs;
 use signature::Signature;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
+
+pub use python::{attribute, call_value, method, repr};
+pub use types::{constant, constant_names};
 
 /// A function that is no operator.
 pub type NativeFn = fn(&[Value], &Kwargs) -> Result<Vec<Value>>;
@@ -130,6 +141,7 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
     }
     builtins::add(&mut functions);
     routes::add(&mut functions);
+    inplace::add(&mut functions);
     for (path, f) in NATIVE.read().unwrap_or_else(|e| e.into_inner()).iter() {
         functions.entry(path.clone()).or_insert(Target::Native(*f));
     }
@@ -215,15 +227,19 @@ impl Function {
     /// # Errors
     /// As [`call`].
     pub fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        Ok(self.invoke(&plain(args), kwargs)?.0)
+    }
+    /// The results, and the operator that gave them, if it is one.
+    fn invoke(&self, args: &[Value], kwargs: &Kwargs) -> Result<Invoked> {
         match &self.target {
-            Target::Native(f) => f(args, kwargs),
+            Target::Native(f) => Ok((f(args, kwargs)?, None)),
             Target::Adapted(adapt, f) => {
                 let (args, kwargs) = adapt(args, kwargs)?;
-                f.call(&args, &kwargs)
+                f.invoke(&args, &kwargs)
             }
             Target::Flagged(flag, position, plain, set) => {
                 let (on, args, kwargs) = routes::take_flag(flag, *position, args, kwargs);
-                if on { set.call(&args, &kwargs) } else { plain.call(&args, &kwargs) }
+                if on { set.invoke(&args, &kwargs) } else { plain.invoke(&args, &kwargs) }
             }
             Target::Swapped(f) => {
                 let [a, b, rest @ ..] = args else {
@@ -246,12 +262,12 @@ impl Function {
                 };
                 let mut swapped = vec![left, a.clone()];
                 swapped.extend_from_slice(rest);
-                f.call(&swapped, kwargs)
+                f.invoke(&swapped, kwargs)
             }
             Target::Overloads(all) => self.call_overload(all, args, kwargs),
         }
     }
-    fn call_overload(&self, all: &[Signature], args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    fn call_overload(&self, all: &[Signature], args: &[Value], kwargs: &Kwargs) -> Result<Invoked> {
         let name = short_name(&self.path);
         let single = all.len() == 1 && !signature::has_hidden_overload(&self.path);
         for s in all {
@@ -302,7 +318,22 @@ impl Function {
     }
 }
 
-fn run(b: bind::Bound) -> Result<Vec<Value>> {
+/// Results, and the operator that gave them.
+type Invoked = (Vec<Value>, Option<&'static OpInfo>);
+
+/// Arguments with tuples of classes of their own (`x.shape`) as plain tuples.
+fn plain(args: &[Value]) -> Cow<'_, [Value]> {
+    if !args.iter().any(|v| matches!(v, Value::Named(_))) {
+        return Cow::Borrowed(args);
+    }
+    let all = args.iter().map(|v| match v {
+        Value::Named(t) => Value::Tuple(t.items.clone()),
+        v => v.clone(),
+    });
+    Cow::Owned(all.collect())
+}
+
+fn run(b: bind::Bound) -> Result<Invoked> {
     let r = b.op.call_boxed(&b.args)?;
     if b.requires_grad {
         let engine = crate::graph::engine()?;
@@ -312,7 +343,7 @@ fn run(b: bind::Bound) -> Result<Vec<Value>> {
             }
         }
     }
-    Ok(r)
+    Ok((r, Some(b.op.info())))
 }
 
 /// A function as an object: what a callable argument (`activation=torch.nn.functional.gelu`) becomes.

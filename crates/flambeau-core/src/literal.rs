@@ -265,6 +265,10 @@ fn scalars(t: &Tensor) -> Result<Vec<Scalar>> {
         _ => to_vec::<f64>(t)?.into_iter().map(Scalar::Float).collect(),
     })
 }
+/// The elements in order, as values.
+pub(crate) fn items(t: &Tensor) -> Result<Vec<Value>> {
+    Ok(scalars(t)?.into_iter().map(Value::from).collect())
+}
 impl Tensor {
     /// The elements as nested vectors: `x.to_nested::<Vec<Vec<f32>>>()`.
     ///

@@ -3,7 +3,7 @@
 use super::form::{Form, Mode, arg_ident};
 use super::types::{core_default, core_ty, unboxed};
 use crate::schema::Base;
-use crate::table::{Family, Grad, Kind};
+use crate::table::{Family, Grad, Kind, NodeName};
 use std::fmt::Write;
 
 /// Emits the file's text (not formatted).
@@ -257,14 +257,22 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         };
         if hand {
             let target = if form.mode == Mode::Inplace { format!("f::{}", form.ident()) } else { below };
-            if check_call(form).is_empty() {
+            let node = match &row.node {
+                Some(NodeName::Always(n)) if form.is_composite() && form.mode == Mode::Plain => Some(n),
+                _ => None,
+            };
+            if check_call(form).is_empty() && node.is_none() {
                 v.push((*key, target));
                 continue;
             }
             let name = format!("{}_{}", form.stem(), key.to_ascii_lowercase());
             {
                 head(out, form, &name);
-                let _ = writeln!(out, "{target}({})\n}}", form.names_text());
+                let call = format!("{target}({})", form.names_text());
+                let _ = match node {
+                    Some(n) => writeln!(out, "graph::named(&{n:?}, || {call})\n}}"),
+                    None => writeln!(out, "{call}\n}}"),
+                };
             }
             v.push((*key, name));
             continue;

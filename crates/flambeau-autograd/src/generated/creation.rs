@@ -25,7 +25,7 @@ pub fn fill() {
 /// Node of `fill_.Scalar`.
 pub struct FillBackward;
 impl Backward for FillBackward {
-    const NAME: &'static str = "FillBackward0";
+    const NAME: &'static str = "FillBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -60,7 +60,7 @@ fn fill_inplace_autograd(self_: &Tensor, value: Scalar) -> Result<()> {
 /// Node of `fill_.Tensor`.
 pub struct FillTensorBackward;
 impl Backward for FillTensorBackward {
-    const NAME: &'static str = "FillTensorBackward0";
+    const NAME: &'static str = "FillBackward3";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };

@@ -71,6 +71,7 @@ pub fn fill() {
     o::SELECT_SCATTER.register(Key::Autograd, select_scatter_autograd);
     o::SLICE_SCATTER.register(Key::Autograd, slice_scatter_autograd);
     o::DIAGONAL_SCATTER.register(Key::Autograd, diagonal_scatter_autograd);
+    o::FILL_DIAGONAL_.register(Key::Autograd, fill_diagonal_inplace_autograd);
 }
 
 /// Node of `index.Tensor`.
@@ -380,7 +381,7 @@ pub struct ScatterValueBackward {
     index: Saved,
 }
 impl Backward for ScatterValueBackward {
-    const NAME: &'static str = "ScatterValueBackward0";
+    const NAME: &'static str = "ScatterBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -467,7 +468,7 @@ fn scatter_value_out_autograd(
 /// Node of `scatter.reduce`.
 pub struct ScatterSrcReduceBackward;
 impl Backward for ScatterSrcReduceBackward {
-    const NAME: &'static str = "ScatterSrcReduceBackward0";
+    const NAME: &'static str = "ScatterBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::scatter")?) } else { None };
@@ -539,7 +540,7 @@ fn scatter_src_reduce_out_autograd(
 /// Node of `scatter.value_reduce`.
 pub struct ScatterValueReduceBackward;
 impl Backward for ScatterValueReduceBackward {
-    const NAME: &'static str = "ScatterValueReduceBackward0";
+    const NAME: &'static str = "ScatterBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative("aten::scatter")?);
@@ -1208,7 +1209,7 @@ pub struct IndexFillTensorBackward {
     index: Saved,
 }
 impl Backward for IndexFillTensorBackward {
-    const NAME: &'static str = "IndexFillTensorBackward0";
+    const NAME: &'static str = "IndexFillBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -1239,6 +1240,9 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
+        if value.is_wrapped_number() {
+            flambeau_core::graph::rename(&"IndexFillBackward0", &out);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1280,6 +1284,9 @@ fn index_fill_tensor_inplace_autograd(
     if let Some((edges, s_index)) = before {
         let body = IndexFillTensorBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
+        if value.is_wrapped_number() {
+            flambeau_core::graph::rename(&"IndexFillBackward0", &self_);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1567,7 +1574,7 @@ pub struct MaskedFillTensorBackward {
     mask: Saved,
 }
 impl Backward for MaskedFillTensorBackward {
-    const NAME: &'static str = "MaskedFillTensorBackward0";
+    const NAME: &'static str = "MaskedFillBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
@@ -1597,6 +1604,9 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
+        if value.is_wrapped_number() {
+            flambeau_core::graph::rename(&"MaskedFillBackward0", &out);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1633,6 +1643,9 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
     if let Some((edges, s_mask)) = before {
         let body = MaskedFillTensorBackward { mask: s_mask };
         rt::rebase(self_, edges, body)?;
+        if value.is_wrapped_number() {
+            flambeau_core::graph::rename(&"MaskedFillBackward0", &self_);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -2025,4 +2038,42 @@ fn diagonal_scatter_autograd(
         }
     }
     Ok(out)
+}
+
+/// Node of `fill_diagonal_`.
+pub struct FillDiagonalBackward {
+    wrap: bool,
+}
+impl Backward for FillDiagonalBackward {
+    const NAME: &'static str = "FillDiagonalBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let wrap = self.wrap;
+        let g0 = Some(fill_diagonal_backward(grad, wrap)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn fill_diagonal_inplace_autograd(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::of([Some(self_)]);
+        Some(edges)
+    } else {
+        None
+    };
+    rt::below(|| ops::fill_diagonal_(self_, fill_value, wrap))?;
+    if let Some(edges) = before {
+        let body = FillDiagonalBackward { wrap };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            ok(fill_diagonal_backward(self_t, wrap)).map(Some)
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
 }

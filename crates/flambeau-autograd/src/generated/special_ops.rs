@@ -582,7 +582,7 @@ pub struct SpecialI0eBackward {
     self_: Saved,
 }
 impl Backward for SpecialI0eBackward {
-    const NAME: &'static str = "SpecialI0eBackward0";
+    const NAME: &'static str = "SpecialI0EBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let result = &self.result.unpack_last(cx, "result")?;
@@ -670,7 +670,7 @@ pub struct SpecialI1eBackward {
     self_: Saved,
 }
 impl Backward for SpecialI1eBackward {
-    const NAME: &'static str = "SpecialI1eBackward0";
+    const NAME: &'static str = "SpecialI1EBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let result = &self.result.unpack_last(cx, "result")?;
@@ -996,7 +996,7 @@ pub struct SpecialXlog1pyBackward {
     self_: Saved,
 }
 impl Backward for SpecialXlog1pyBackward {
-    const NAME: &'static str = "SpecialXlog1pyBackward0";
+    const NAME: &'static str = "SpecialXlog1PyBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {

@@ -602,7 +602,7 @@ pub struct SquareBackward {
     self_: Saved,
 }
 impl Backward for SquareBackward {
-    const NAME: &'static str = "SquareBackward0";
+    const NAME: &'static str = "PowBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -1078,7 +1078,7 @@ pub struct Log1pBackward {
     self_: Saved,
 }
 impl Backward for Log1pBackward {
-    const NAME: &'static str = "Log1pBackward0";
+    const NAME: &'static str = "Log1PBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -2148,7 +2148,7 @@ fn trunc_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Node of `round.decimals`.
 pub struct RoundBackward;
 impl Backward for RoundBackward {
-    const NAME: &'static str = "RoundBackward0";
+    const NAME: &'static str = "RoundBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -2260,7 +2260,7 @@ fn frac_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Node of `deg2rad`.
 pub struct Deg2radBackward;
 impl Backward for Deg2radBackward {
-    const NAME: &'static str = "Deg2radBackward0";
+    const NAME: &'static str = "Deg2RadBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(mul_scalar(grad, std::f64::consts::PI / 180.0)?);
@@ -2320,7 +2320,7 @@ fn deg2rad_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Node of `rad2deg`.
 pub struct Rad2degBackward;
 impl Backward for Rad2degBackward {
-    const NAME: &'static str = "Rad2degBackward0";
+    const NAME: &'static str = "Rad2DegBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(mul_scalar(grad, 180.0 / std::f64::consts::PI)?);

@@ -604,10 +604,19 @@ fn baddbmm_out_adaptor(
     Ok(())
 }
 
+fn addbmm_cpu(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    graph::named(&"AddbmmBackward0", || f::addbmm(self_, batch1, batch2, beta, alpha))
+}
 /// Type of [`ADDBMM`].
 pub type AddbmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addbmm`: `beta self + alpha` times the sum of the batches' products.
-pub static ADDBMM: Op<AddbmmFn> = Op::composite(&ADDBMM_INFO, f::addbmm, addbmm_adaptor);
+pub static ADDBMM: Op<AddbmmFn> = Op::composite(&ADDBMM_INFO, addbmm_cpu, addbmm_adaptor);
 static ADDBMM_INFO: OpInfo = OpInfo {
     name: "addbmm",
     owner: "flambeau-core",
@@ -781,10 +790,13 @@ fn addbmm_out_adaptor(
     Ok(())
 }
 
+fn addmv_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    graph::named(&"AddmvBackward0", || f::addmv(self_, mat, vec, beta, alpha))
+}
 /// Type of [`ADDMV`].
 pub type AddmvFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addmv`: `beta self + alpha (mat @ vec)`.
-pub static ADDMV: Op<AddmvFn> = Op::composite(&ADDMV_INFO, f::addmv, addmv_adaptor);
+pub static ADDMV: Op<AddmvFn> = Op::composite(&ADDMV_INFO, addmv_cpu, addmv_adaptor);
 static ADDMV_INFO: OpInfo = OpInfo {
     name: "addmv",
     owner: "flambeau-core",
@@ -933,10 +945,13 @@ fn addmv_out_adaptor(
     Ok(())
 }
 
+fn addr_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    graph::named(&"AddrBackward0", || f::addr(self_, vec1, vec2, beta, alpha))
+}
 /// Type of [`ADDR`].
 pub type AddrFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addr`: `beta self + alpha` times the outer product.
-pub static ADDR: Op<AddrFn> = Op::composite(&ADDR_INFO, f::addr, addr_adaptor);
+pub static ADDR: Op<AddrFn> = Op::composite(&ADDR_INFO, addr_cpu, addr_adaptor);
 static ADDR_INFO: OpInfo = OpInfo {
     name: "addr",
     owner: "flambeau-core",
@@ -1078,10 +1093,13 @@ fn addr_out_adaptor(
     Ok(())
 }
 
+fn mv_cpu(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    graph::named(&"MvBackward0", || f::mv(self_, vec))
+}
 /// Type of [`MV`].
 pub type MvFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `mv`: Matrix times vector.
-pub static MV: Op<MvFn> = Op::composite(&MV_INFO, f::mv, mv_adaptor);
+pub static MV: Op<MvFn> = Op::composite(&MV_INFO, mv_cpu, mv_adaptor);
 static MV_INFO: OpInfo = OpInfo {
     name: "mv",
     owner: "flambeau-core",
@@ -1281,10 +1299,13 @@ fn dot_out_adaptor(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
+fn vdot_cpu(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    graph::named(&"VdotBackward0", || f::vdot(self_, other))
+}
 /// Type of [`VDOT`].
 pub type VdotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `vdot`: Dot product with the first vector conjugated.
-pub static VDOT: Op<VdotFn> = Op::composite(&VDOT_INFO, f::vdot, vdot_adaptor);
+pub static VDOT: Op<VdotFn> = Op::composite(&VDOT_INFO, vdot_cpu, vdot_adaptor);
 static VDOT_INFO: OpInfo = OpInfo {
     name: "vdot",
     owner: "flambeau-core",
@@ -1483,7 +1504,7 @@ static TENSORDOT_INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.tensordot"],
     composite: true,
     boxed: tensordot_boxed,
     doc: "Sum of products over pairs of dimensions.",
@@ -1509,6 +1530,73 @@ fn tensordot_adaptor(
         vec![self_.into_value(), other.into_value(), dims_self.into_value(), dims_other.into_value()],
     )
     .and_then(Results::from_values)
+}
+
+fn tensordot_out_cpu(
+    self_: &Tensor,
+    other: &Tensor,
+    dims_self: &[i64],
+    dims_other: &[i64],
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("tensordot", &[self_, other], &[&*out])?;
+    let r = f::tensordot(self_, other, dims_self, dims_other)?;
+    out::copy_to_out("tensordot", out, &r)
+}
+/// Type of [`TENSORDOT_OUT`].
+pub type TensordotOutFn = fn(&Tensor, &Tensor, &[i64], &[i64], &mut Tensor) -> Result<()>;
+/// `tensordot.out`: Sum of products over pairs of dimensions.
+pub static TENSORDOT_OUT: Op<TensordotOutFn> =
+    Op::composite(&TENSORDOT_OUT_INFO, tensordot_out_cpu, tensordot_out_adaptor);
+static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
+    name: "tensordot.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            a("dims_self", Ty::IntList(0), D::Required),
+            a("dims_other", Ty::IntList(0), D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.tensordot"],
+    composite: true,
+    boxed: tensordot_out_boxed,
+    doc: "Sum of products over pairs of dimensions.",
+    grad: Differentiability::Composite,
+};
+fn tensordot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::tensordot_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        &arg::<Vec<i64>>(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn tensordot_out_adaptor(
+    self_: &Tensor,
+    other: &Tensor,
+    dims_self: &[i64],
+    dims_other: &[i64],
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &TENSORDOT_OUT_INFO,
+        vec![
+            self_.into_value(),
+            other.into_value(),
+            dims_self.into_value(),
+            dims_other.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`KRON`].

@@ -5,6 +5,34 @@
 #[allow(unused_imports)]
 use super::{finish, ops, options::*, prelude::*, results::*};
 
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+#[doc(alias = "torch._segment_reduce")]
+#[track_caller]
+pub fn _segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::segment_reduce(data, reduce, None, None, None, 0, false, None))
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _segment_reduce_with(data: &Tensor, reduce: &str, o: SegmentReduceOptions) -> Tensor {
+    expect(ops::segment_reduce(
+        data,
+        reduce,
+        o.lengths.as_ref(),
+        o.indices.as_ref(),
+        o.offsets.as_ref(),
+        o.axis,
+        o.unsafe_,
+        o.initial,
+    ))
+}
+
 /// Absolute value; of a complex number its magnitude, real.
 #[doc(alias = "torch.abs")]
 #[track_caller]
@@ -1466,6 +1494,20 @@ pub fn chunk(input: &Tensor, chunks: i64, dim: i64) -> Vec<Tensor> {
     expect(ops::chunk(input, chunks, dim))
 }
 
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+#[doc(alias = "torch._chunk_cat")]
+#[track_caller]
+pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Tensor {
+    expect(ops::chunk_cat(tensors, dim, num_chunks))
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._chunk_cat")]
+#[track_caller]
+pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) {
+    expect(ops::chunk_cat_out(tensors, dim, num_chunks, out));
+}
+
 /// About equal parts along a dimension.
 ///
 /// With all keyword arguments.
@@ -2150,6 +2192,20 @@ pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::digamma_out(input, out));
 }
 
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+#[doc(alias = "torch._dirichlet_grad")]
+#[track_caller]
+pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Tensor {
+    expect(ops::dirichlet_grad(x, alpha, total))
+}
+
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._dirichlet_grad")]
+#[track_caller]
+pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) {
+    expect(ops::dirichlet_grad_out(x, alpha, total, out));
+}
+
 /// The `p`-norm of the difference of two tensors.
 #[doc(alias = "torch.dist")]
 #[track_caller]
@@ -2486,6 +2542,48 @@ pub fn eye_with(n: i64, options: impl Into<TensorOptions>) -> Tensor {
     expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, o.device, None)))
 }
 
+/// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
+#[doc(alias = "torch.fake_quantize_per_channel_affine")]
+#[track_caller]
+pub fn fake_quantize_per_channel_affine(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max))
+}
+
+/// Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.
+///
+/// The integer `q` stands for `(q - zero_point) * scale`.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+#[track_caller]
+pub fn fake_quantize_per_tensor_affine(
+    input: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max))
+}
+
+/// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+#[track_caller]
+pub fn fake_quantize_per_tensor_affine_by(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_tensor_affine_by(input, scale, zero_point, quant_min, quant_max))
+}
+
 /// The input's shape filled with one number.
 #[doc(alias = "torch.fill")]
 #[track_caller]
@@ -2656,6 +2754,55 @@ pub fn frac_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::frac_out(input, out));
 }
 
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+#[doc(alias = "torch.frexp")]
+#[track_caller]
+pub fn frexp(input: &Tensor) -> FrexpResult {
+    expect(ops::frexp(input)).into()
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frexp")]
+#[track_caller]
+pub fn frexp_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::frexp_out(input, out0, out1));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given.
+#[doc(alias = "torch.frobenius_norm")]
+#[track_caller]
+pub fn frobenius_norm(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::frobenius_norm(input, &dim.into_dims(), keepdim))
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frobenius_norm")]
+#[track_caller]
+pub fn frobenius_norm_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::frobenius_norm_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn frobenius_norm_out_with(
+    input: &Tensor,
+    dim: impl IntoDims,
+    o: FrobeniusNormOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::frobenius_norm_out(input, &dim.into_dims(), o.keepdim, out));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn frobenius_norm_with(input: &Tensor, dim: impl IntoDims, o: FrobeniusNormOptions) -> Tensor {
+    expect(ops::frobenius_norm(input, &dim.into_dims(), o.keepdim))
+}
+
 /// A tensor filled with one number; the number's kind gives the default dtype.
 #[doc(alias = "torch.full")]
 #[track_caller]
@@ -2776,6 +2923,134 @@ pub fn ger_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
     expect(ops::outer_out(input, vec2, out));
 }
 
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient(input: &Tensor) -> Vec<Tensor> {
+    expect(ops::gradient(input, None, None, 1))
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_coordinates(input: &Tensor, spacing: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates(input, spacing, None, 1))
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_coordinates_dims(input: &Tensor, spacing: &[Tensor], dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates_dims(input, spacing, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_coordinates_dims_with(
+    input: &Tensor,
+    spacing: &[Tensor],
+    dim: impl IntoDims,
+    o: GradientCoordinatesDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates_dims(input, spacing, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_coordinates_with(
+    input: &Tensor,
+    spacing: &[Tensor],
+    o: GradientCoordinatesOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates(input, spacing, o.dim, o.edge_order))
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_dims(input: &Tensor, dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_dims(input, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_dims_with(input: &Tensor, dim: impl IntoDims, o: GradientDimsOptions) -> Vec<Tensor> {
+    expect(ops::gradient_dims(input, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` of some dimensions, with one step for all.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacing_dims(input: &Tensor, spacing: impl Into<Scalar>, dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_spacing_dims(input, spacing.into(), &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with one step for all.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacing_dims_with(
+    input: &Tensor,
+    spacing: impl Into<Scalar>,
+    dim: impl IntoDims,
+    o: GradientSpacingDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_spacing_dims(input, spacing.into(), &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` with a step for each dimension.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacings(input: &Tensor, spacing: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::gradient_spacings(input, spacing, None, 1))
+}
+
+/// `gradient` of some dimensions, with a step for each.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacings_dims(input: &Tensor, spacing: &[Scalar], dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_spacings_dims(input, spacing, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with a step for each.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacings_dims_with(
+    input: &Tensor,
+    spacing: &[Scalar],
+    dim: impl IntoDims,
+    o: GradientSpacingsDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_spacings_dims(input, spacing, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` with a step for each dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacings_with(input: &Tensor, spacing: &[Scalar], o: GradientSpacingsOptions) -> Vec<Tensor> {
+    expect(ops::gradient_spacings(input, spacing, o.dim, o.edge_order))
+}
+
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_with(input: &Tensor, o: GradientOptions) -> Vec<Tensor> {
+    expect(ops::gradient(input, o.spacing, o.dim, o.edge_order))
+}
+
 /// Whether elements are larger than those of `other`.
 #[doc(alias = "torch.greater")]
 #[track_caller]
@@ -2871,6 +3146,50 @@ pub fn hann_window_with(window_length: i64, options: impl Into<HannWindowOptions
     ))
 }
 
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor(input: &Tensor) -> Tensor {
+    expect(ops::hash_tensor(input, &[], false, 0))
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::hash_tensor(input, &dim.into_dims(), keepdim, 0))
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &dim.into_dims(), keepdim, 0, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &[], false, 0, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hash_tensor_out_with(input: &Tensor, o: HashTensorOptions, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &o.dim, o.keepdim, o.mode, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hash_tensor_with(input: &Tensor, o: HashTensorOptions) -> Tensor {
+    expect(ops::hash_tensor(input, &o.dim, o.keepdim, o.mode))
+}
+
 /// 0 where the input is below 0, 1 where above, `values` at 0.
 #[doc(alias = "torch.heaviside")]
 #[track_caller]
@@ -2919,6 +3238,136 @@ pub fn histc_out_with(input: &Tensor, o: HistcOptions, out: &mut Tensor) {
 #[track_caller]
 pub fn histc_with(input: &Tensor, o: HistcOptions) -> Tensor {
     expect(ops::histc(input, o.bins, o.min, o.max))
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram(input: &Tensor, bins: i64) -> HistogramResult {
+    expect(ops::histogram(input, bins, None, None, false)).into()
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_edges(input: &Tensor, bins: &Tensor) -> HistogramResult {
+    expect(ops::histogram_edges(input, bins, None, false)).into()
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_edges_out(input: &Tensor, bins: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_edges_out(input, bins, None, false, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_edges_out_with(
+    input: &Tensor,
+    bins: &Tensor,
+    o: HistogramEdgesOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::histogram_edges_out(input, bins, o.weight.as_ref(), o.density, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_edges_with(input: &Tensor, bins: &Tensor, o: HistogramEdgesOptions) -> HistogramResult {
+    expect(ops::histogram_edges(input, bins, o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_out(input: &Tensor, bins: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_out(input, bins, None, None, false, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_out_with(input: &Tensor, o: HistogramOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_out(input, o.bins, o.range.as_deref(), o.weight.as_ref(), o.density, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_with(input: &Tensor, o: HistogramOptions) -> HistogramResult {
+    expect(ops::histogram(input, o.bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd(
+    input: &Tensor,
+    bins: impl IntoDims,
+    range: &[f64],
+    weight: Option<&Tensor>,
+    density: bool,
+) -> HistogramddResult {
+    expect(ops::histogramdd(input, &bins.into_dims(), Some(range), weight, density)).into()
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd_bins(input: &Tensor, bins: i64) -> HistogramddResult {
+    expect(ops::histogramdd_bins(input, bins, None, None, false)).into()
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_bins_with(input: &Tensor, bins: i64, o: HistogramddBinsOptions) -> HistogramddResult {
+    expect(ops::histogramdd_bins(input, bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd_edges(input: &Tensor, bins: &[Tensor]) -> HistogramddResult {
+    expect(ops::histogramdd_edges(input, bins, None, None, false)).into()
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_edges_with(
+    input: &Tensor,
+    bins: &[Tensor],
+    o: HistogramddEdgesOptions,
+) -> HistogramddResult {
+    expect(ops::histogramdd_edges(input, bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_with(input: &Tensor, bins: impl IntoDims, o: HistogramddOptions) -> HistogramddResult {
+    expect(ops::histogramdd(input, &bins.into_dims(), o.range.as_deref(), o.weight.as_ref(), o.density))
+        .into()
 }
 
 /// Equal parts along one dimension.
@@ -4597,6 +5046,21 @@ pub fn norm_dim_out(
     expect(ops::norm_out(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None, out));
 }
 
+/// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+#[doc(alias = "torch.norm_except_dim")]
+#[track_caller]
+pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Tensor {
+    expect(ops::norm_except_dim(v, pow, dim))
+}
+
+/// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn norm_except_dim_with(v: &Tensor, o: NormExceptDimOptions) -> Tensor {
+    expect(ops::norm_except_dim(v, o.pow, o.dim))
+}
+
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.norm")]
 #[track_caller]
@@ -5373,6 +5837,36 @@ pub fn rsub_with(input: &Tensor, other: &Tensor, o: RsubOptions) -> Tensor {
     expect(ops::rsub(input, other, o.alpha))
 }
 
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+#[doc(alias = "torch._sample_dirichlet")]
+#[track_caller]
+pub fn sample_dirichlet(input: &Tensor) -> Tensor {
+    expect(ops::sample_dirichlet(input, None))
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._sample_dirichlet")]
+#[track_caller]
+pub fn sample_dirichlet_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sample_dirichlet_out(input, None, out));
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sample_dirichlet_out_with(input: &Tensor, o: SampleDirichletOptions, out: &mut Tensor) {
+    expect(ops::sample_dirichlet_out(input, o.generator.as_ref(), out));
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sample_dirichlet_with(input: &Tensor, o: SampleDirichletOptions) -> Tensor {
+    expect(ops::sample_dirichlet(input, o.generator.as_ref()))
+}
+
 /// Sets the elements along a dimension at `index` to those of `src`.
 #[doc(alias = "torch.scatter")]
 #[track_caller]
@@ -5622,6 +6116,34 @@ pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: Searchsort
         o.right,
         o.side.as_deref(),
         o.sorter.as_ref(),
+    ))
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+#[doc(alias = "torch.segment_reduce")]
+#[track_caller]
+pub fn segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::segment_reduce(data, reduce, None, None, None, 0, false, None))
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn segment_reduce_with(data: &Tensor, reduce: &str, o: SegmentReduceOptions) -> Tensor {
+    expect(ops::segment_reduce(
+        data,
+        reduce,
+        o.lengths.as_ref(),
+        o.indices.as_ref(),
+        o.offsets.as_ref(),
+        o.axis,
+        o.unsafe_,
+        o.initial,
     ))
 }
 
@@ -5983,6 +6505,50 @@ pub fn stack_with(tensors: &[Tensor], o: StackOptions) -> Tensor {
     expect(ops::stack(tensors, o.dim))
 }
 
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+#[doc(alias = "torch._standard_gamma")]
+#[track_caller]
+pub fn standard_gamma(input: &Tensor) -> Tensor {
+    expect(ops::standard_gamma(input, None))
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes.
+#[doc(alias = "torch._standard_gamma_grad")]
+#[track_caller]
+pub fn standard_gamma_grad(input: &Tensor, output: &Tensor) -> Tensor {
+    expect(ops::standard_gamma_grad(input, output))
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._standard_gamma_grad")]
+#[track_caller]
+pub fn standard_gamma_grad_out(input: &Tensor, output: &Tensor, out: &mut Tensor) {
+    expect(ops::standard_gamma_grad_out(input, output, out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._standard_gamma")]
+#[track_caller]
+pub fn standard_gamma_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::standard_gamma_out(input, None, out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn standard_gamma_out_with(input: &Tensor, o: StandardGammaOptions, out: &mut Tensor) {
+    expect(ops::standard_gamma_out(input, o.generator.as_ref(), out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn standard_gamma_with(input: &Tensor, o: StandardGammaOptions) -> Tensor {
+    expect(ops::standard_gamma(input, o.generator.as_ref()))
+}
+
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
 #[doc(alias = "torch.std")]
 #[track_caller]
@@ -6283,6 +6849,31 @@ pub fn tensor_split_sections_with(
     o: TensorSplitSectionsOptions,
 ) -> Vec<Tensor> {
     expect(ops::tensor_split_sections(input, sections, o.dim))
+}
+
+/// Sum of products over pairs of dimensions.
+#[doc(alias = "torch.tensordot")]
+#[track_caller]
+pub fn tensordot(
+    input: &Tensor,
+    other: &Tensor,
+    dims_self: impl IntoDims,
+    dims_other: impl IntoDims,
+) -> Tensor {
+    expect(ops::tensordot(input, other, &dims_self.into_dims(), &dims_other.into_dims()))
+}
+
+/// Sum of products over pairs of dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tensordot")]
+#[track_caller]
+pub fn tensordot_out(
+    input: &Tensor,
+    other: &Tensor,
+    dims_self: impl IntoDims,
+    dims_other: impl IntoDims,
+    out: &mut Tensor,
+) {
+    expect(ops::tensordot_out(input, other, &dims_self.into_dims(), &dims_other.into_dims(), out));
 }
 
 /// Repeats the tensor along its last dimensions.

@@ -2,13 +2,14 @@
 //! arguments by hand.
 
 use super::object::Kwargs;
+use super::slots::{Slots, one};
 use super::{Adapt, Function, NativeFn, Target};
 use crate::error::{Error, Result};
 use crate::print::{self, PrintOptions, Profile};
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use crate::value::{FromValue, IntoValue, Value};
-use crate::{DType, Device, MemoryFormat, ensure, indexing, literal, ops};
+use crate::value::{FromValue, Value};
+use crate::{DType, MemoryFormat, ensure, indexing, literal, ops};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
             functions.insert((*path).to_string(), Target::Flagged(flag, *position, plain, set));
         }
     }
-    for (path, f) in NATIVE {
+    for (path, f) in NATIVE.iter().chain(super::types::NATIVE).chain(super::storages::NATIVE) {
         functions.insert((*path).to_string(), Target::Native(*f));
     }
 }
@@ -93,71 +94,6 @@ pub(super) fn take_flag(
         on = args.pop().is_some_and(|v| set(&v));
     }
     (on, args, named)
-}
-
-/// The arguments of a function by its parameters' names: those left out are `None`.
-struct Slots<'a> {
-    name: &'static str,
-    parameters: &'static [&'static str],
-    values: Vec<Option<&'a Value>>,
-}
-impl<'a> Slots<'a> {
-    fn new(
-        name: &'static str,
-        parameters: &'static [&'static str],
-        args: &'a [Value],
-        kwargs: &'a Kwargs,
-    ) -> Result<Slots<'a>> {
-        ensure!(
-            args.len() <= parameters.len(),
-            Type,
-            "{name}() takes {} positional arguments but {} were given",
-            parameters.len(),
-            args.len()
-        );
-        let mut values: Vec<Option<&Value>> = args.iter().map(Some).collect();
-        values.resize(parameters.len(), None);
-        for (k, v) in kwargs {
-            match parameters.iter().position(|p| p == k) {
-                None => {
-                    return Err(Error::type_(format!("{name}() got an unexpected keyword argument '{k}'")));
-                }
-                Some(i) if values[i].is_some() => {
-                    return Err(Error::type_(format!("{name}() got multiple values for argument '{k}'")));
-                }
-                Some(i) => values[i] = Some(v),
-            }
-        }
-        Ok(Slots { name, parameters, values })
-    }
-    /// A required argument.
-    fn must(&self, i: usize) -> Result<&'a Value> {
-        self.values[i].ok_or_else(|| {
-            Error::type_(format!(
-                "{}() missing 1 required positional argument: '{}'",
-                self.name, self.parameters[i]
-            ))
-        })
-    }
-    /// An argument, unless it was left out or is `None`.
-    fn get<T: FromValue>(&self, i: usize) -> Result<Option<T>> {
-        match self.values[i] {
-            None | Some(Value::None) => Ok(None),
-            Some(v) => T::from_value(v).map(Some),
-        }
-    }
-    fn tensor(&self) -> Result<Tensor> {
-        Tensor::from_value(self.must(0)?)
-    }
-    fn device(&self, i: usize) -> Result<Option<Device>> {
-        match self.values[i] {
-            Some(Value::Str(s)) => Device::parse(s).map(Some),
-            _ => self.get(i),
-        }
-    }
-}
-fn one(v: impl IntoValue) -> Result<Vec<Value>> {
-    Ok(vec![v.into_value()])
 }
 
 type Arguments = (Vec<Value>, Vec<(String, Value)>);
@@ -257,7 +193,8 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         Value::Int(n) => {
             ensure!(*n >= 0, Runtime, "tensordot expects dims >= 0, but got dims={n}");
             ensure!(*n <= rank, Runtime, "tensordot expects dims < ndim_a or ndim_b, but got dims={n}");
-            (list(rank - n..rank), list(0..*n))
+            // counted from the end, as the messages have it
+            (list(-n..0), list(0..*n))
         }
         v => match v.items() {
             Some([x, y]) => (ints(x)?, ints(y)?),
@@ -280,7 +217,7 @@ fn cast(name: &'static str, d: DType, args: &[Value], kwargs: &Kwargs) -> Result
     one(ops::to(&s.tensor()?, Some(d), None, None, None, false, false, format)?)
 }
 /// `torch.FloatTensor` and its like, by dtype.
-fn legacy_name(d: DType) -> Option<&'static str> {
+pub(crate) fn legacy_name(d: DType) -> Option<&'static str> {
     Some(match d {
         DType::F32 => "torch.FloatTensor",
         DType::F64 => "torch.DoubleTensor",

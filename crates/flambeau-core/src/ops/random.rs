@@ -531,3 +531,49 @@ pub fn binomial(count: &Tensor, prob: &Tensor, generator: Opt<&Generator>) -> Re
     drop(a);
     Ok(out)
 }
+
+/// Samples with one parameter per element, in the order of the indices.
+fn sampled(
+    label: &str,
+    self_: &Tensor,
+    generator: Opt<&Generator>,
+    kernel: impl FnOnce(&mut rng::Generator, flambeau_cpu::Any<'_>, AnyMut<'_>) -> Option<()>,
+) -> Result<Tensor> {
+    let x = contiguous_raw(self_)?;
+    let drawn = Tensor::empty_raw(x.sizes(), x.dtype(), x.device())?;
+    {
+        let a = Access::new(&[&x], &[&drawn])?;
+        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        kernel(&mut g, a.any(0)?, a.any_mut(0)?)
+            .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))?;
+    }
+    Ok(drawn)
+}
+/// `_standard_gamma`
+pub fn standard_gamma(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    sampled("gamma_cpu", self_, generator, erased::standard_gamma)
+}
+/// `_standard_gamma` on the meta device.
+pub fn standard_gamma_meta_fn(self_: &Tensor, _generator: Opt<&Generator>) -> Result<Tensor> {
+    Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())
+}
+/// `_standard_gamma_grad`: both of one dtype.
+pub fn standard_gamma_grad_check(self_: &Tensor, output: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == output.dtype(),
+        Runtime,
+        "Found dtype {} but expected {}",
+        output.dtype().scalar_type_name(),
+        self_.dtype().scalar_type_name()
+    );
+    Ok(())
+}
+/// `_sample_dirichlet`
+pub fn sample_dirichlet(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    let width = self_.sizes().last().map_or(1, |n| *n as usize);
+    sampled("dirichlet", self_, generator, |g, alpha, out| erased::dirichlet(g, alpha, out, width))
+}
+/// `_sample_dirichlet` on the meta device.
+pub fn sample_dirichlet_meta_fn(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    standard_gamma_meta_fn(self_, generator)
+}

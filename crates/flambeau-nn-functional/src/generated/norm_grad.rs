@@ -666,7 +666,7 @@ pub struct FusedGroupNormBackward {
     weight: SavedOpt,
 }
 impl Backward for FusedGroupNormBackward {
-    const NAME: &'static str = "FusedGroupNormBackward0";
+    const NAME: &'static str = "NativeGroupNormBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let need = cx.needs();
