@@ -82,16 +82,6 @@ pub fn wrapped_number(s: Scalar) -> Result<Tensor> {
     }
 }
 
-impl Tensor {
-    /// The `n`-th derivative of digamma in place. A schema that begins with a number has no generated in-place form.
-    #[doc(alias = "torch.Tensor.polygamma_")]
-    #[track_caller]
-    pub fn polygamma_(&self, n: i64) -> &Tensor {
-        expect(ops::polygamma(n, self).and_then(|r| ops::copy_(self, &r, false)));
-        self
-    }
-}
-
 macro_rules! arithmetic {
     ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr;)*) => {$(
         impl<R: Operand> std::ops::$trait<R> for &Tensor {

@@ -6,16 +6,22 @@
 //! [`register_function`], [`object::register_class`].
 
 mod aliases;
+mod attributes;
 mod bind;
 mod builtins;
+mod inplace;
+mod legacy;
 pub mod object;
 mod python;
 mod routes;
+mod settings;
 pub mod signature;
-mod slots;
+pub(crate) mod slots;
 mod storages;
 mod symbolic;
 mod types;
+
+pub(crate) use legacy::name_of as legacy_name;
 
 use crate::dispatch::registry::{self, DYNAMIC};
 use crate::dispatch::{AnyOp, OpInfo};
@@ -141,6 +147,7 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
     builtins::add(&mut functions);
     routes::add(&mut functions);
     aliases::add(&mut functions);
+    inplace::add(&mut functions);
     for (path, f) in NATIVE.read().unwrap_or_else(|e| e.into_inner()).iter() {
         functions.entry(path.clone()).or_insert(Target::Native(*f));
     }
@@ -245,10 +252,19 @@ impl Function {
                         args.len().saturating_sub(1)
                     )));
                 };
-                if !matches!(a, Value::Tensor(_)) {
+                // called as a plain function, Python's bodies of some of them take a number in self's place
+                let name = short_name(&self.path);
+                let body = matches!(
+                    name.as_str(),
+                    "__rpow__" | "__rmod__" | "__rfloordiv__" | "__rlshift__" | "__rrshift__" | "__rmatmul__"
+                );
+                if !matches!(a, Value::Tensor(_)) && matches!(name.as_str(), "__rdiv__" | "__rtruediv__") {
+                    return Err(object::no_attribute(a.type_name(), "reciprocal"));
+                }
+                if !matches!(a, Value::Tensor(_)) && !body {
                     return Err(Error::type_(format!(
                         "descriptor '{}' for 'torch._C.TensorBase' objects doesn't apply to a '{}' object",
-                        short_name(&self.path),
+                        name,
                         a.type_name()
                     )));
                 }

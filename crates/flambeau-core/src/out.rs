@@ -60,6 +60,10 @@ impl OutMeta {
             )));
         }
         check_out_dtype(name, self.dtype, out.dtype())?;
+        if name == "index_select" {
+            // the one that asks before it resizes
+            check_no_internal_overlap(out)?;
+        }
         resize_output(out, &self.sizes)?;
         check_no_internal_overlap(out)?;
         let direct = out.dtype() == self.dtype
@@ -112,6 +116,8 @@ fn other_dtype(name: &str, want: DType, got: DType) -> Result<()> {
         "isposinf" | "isneginf" | "signbit" => format!("{name} does not support non-boolean outputs."),
         "nonzero" => format!("nonzero: Expected out tensor to have scalar type {w} but got scalar type{g}"),
         "where" => format!("Expected out type to be {w} but got {g}"),
+        "frexp" if want == DType::I32 => format!("torch.frexp() expects exponent to have int dtype but got {gc}"),
+        "frexp" => format!("torch.frexp() expects mantissa to have dtype {wc} but got {gc}"),
         "complex" | "polar" => {
             format!("Expected object of scalar type {w} but got scalar type {g} for argument 'out'")
         }

@@ -212,6 +212,9 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          #[allow(dead_code)]\nconst fn nu(mut a: Arg) -> Arg {{\na.number = true;\na\n}}\n\n"
     );
     s += &format!(
+        "#[allow(dead_code)]\nfn chosen(d: Option<prelude::Device>) -> Option<prelude::Device> {{\n{core}::settings::chosen(d)\n}}\n\n"
+    );
+    s += &format!(
         "#[allow(dead_code)]\nfn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {{\n\
          let t = r?;\nif requires_grad {{\n({core}::graph::engine()?.set_requires_grad)(&t, true)?;\n}}\nOk(t)\n}}\n\n"
     );

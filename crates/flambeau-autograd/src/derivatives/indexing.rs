@@ -207,3 +207,10 @@ pub fn index_reduce_backward(
     let spread = ops::expand(&reshape(index, &shape)?, source.sizes(), false)?;
     scatter_reduce_backward(grad, x, dim, &spread, source, reduce, include_self, result)
 }
+
+/// `fill_diagonal_`: nothing comes from what was overwritten.
+pub fn fill_diagonal_backward(grad: &Tensor, wrap: bool) -> Result<Tensor> {
+    let g = ops::clone(grad, None)?;
+    ops::fill_diagonal_(&g, ZERO, wrap)?;
+    Ok(g)
+}

@@ -73,6 +73,7 @@ pub fn fill() {
     o::SLICE_SCATTER.register(Key::Autograd, slice_scatter_autograd);
     o::SLICE_SCATTER_OUT.register(Key::Autograd, slice_scatter_out_autograd);
     o::DIAGONAL_SCATTER.register(Key::Autograd, diagonal_scatter_autograd);
+    o::FILL_DIAGONAL_.register(Key::Autograd, fill_diagonal_inplace_autograd);
 }
 
 /// Node of `index.Tensor`.
@@ -2062,4 +2063,42 @@ fn diagonal_scatter_autograd(
         }
     }
     Ok(out)
+}
+
+/// Node of `fill_diagonal_`.
+pub struct FillDiagonalBackward {
+    wrap: bool,
+}
+impl Backward for FillDiagonalBackward {
+    const NAME: &'static str = "FillDiagonalBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let wrap = self.wrap;
+        let g0 = Some(fill_diagonal_backward(grad, wrap)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn fill_diagonal_inplace_autograd(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::of([Some(self_)]);
+        Some(edges)
+    } else {
+        None
+    };
+    rt::below(|| ops::fill_diagonal_(self_, fill_value, wrap))?;
+    if let Some(edges) = before {
+        let body = FillDiagonalBackward { wrap };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            ok(fill_diagonal_backward(self_t, wrap)).map(Some)
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
 }

@@ -7,6 +7,7 @@
 //! | `f(2,3)` | float64 that wants a gradient; complex128 in the complex run |
 //! | `r(2,3)` | the same, but float64 in the complex run too |
 //! | `n(2,3)` | float64, a constant |
+//! | `s(2,3)` | float32, a constant |
 //! | `c(2,3)` | complex128 that wants a gradient |
 //! | `i(2,3) 5` | int64 below 5 |
 //! | `b(2,3)` | bool |
@@ -149,7 +150,7 @@ impl Maker {
         let make = |v: Vec<f64>| Tensor::from_vec_raw(v, &sizes).unwrap();
         let complex = kind == 'c' || kind == 'f' && self.run == Run::Complex;
         let t = match kind {
-            'f' | 'r' | 'n' | 'c' => {
+            'f' | 'r' | 'n' | 's' | 'c' => {
                 let re: Vec<f64> =
                     if given { items.iter().map(|s| number(s)).collect() } else { self.floats(n, range) };
                 if complex {
@@ -157,6 +158,8 @@ impl Maker {
                     let v: Vec<Complex<f64>> =
                         re.iter().zip(im).map(|(a, b)| Complex::new(*a, 0.8 * b)).collect();
                     Tensor::from_vec_raw(v, &sizes).unwrap()
+                } else if kind == 's' {
+                    make(re).try_to(DType::F32).unwrap()
                 } else {
                     make(re)
                 }

@@ -1504,7 +1504,7 @@ static TENSORDOT_INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.tensordot"],
     composite: true,
     boxed: tensordot_boxed,
     doc: "Sum of products over pairs of dimensions.",
@@ -1530,6 +1530,73 @@ fn tensordot_adaptor(
         vec![self_.into_value(), other.into_value(), dims_self.into_value(), dims_other.into_value()],
     )
     .and_then(Results::from_values)
+}
+
+fn tensordot_out_cpu(
+    self_: &Tensor,
+    other: &Tensor,
+    dims_self: &[i64],
+    dims_other: &[i64],
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("tensordot", &[self_, other], &[&*out])?;
+    let r = f::tensordot(self_, other, dims_self, dims_other)?;
+    out::copy_to_out("tensordot", out, &r)
+}
+/// Type of [`TENSORDOT_OUT`].
+pub type TensordotOutFn = fn(&Tensor, &Tensor, &[i64], &[i64], &mut Tensor) -> Result<()>;
+/// `tensordot.out`: Sum of products over pairs of dimensions.
+pub static TENSORDOT_OUT: Op<TensordotOutFn> =
+    Op::composite(&TENSORDOT_OUT_INFO, tensordot_out_cpu, tensordot_out_adaptor);
+static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
+    name: "tensordot.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            a("dims_self", Ty::IntList(0), D::Required),
+            a("dims_other", Ty::IntList(0), D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.tensordot"],
+    composite: true,
+    boxed: tensordot_out_boxed,
+    doc: "Sum of products over pairs of dimensions.",
+    grad: Differentiability::Composite,
+};
+fn tensordot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::tensordot_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        &arg::<Vec<i64>>(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn tensordot_out_adaptor(
+    self_: &Tensor,
+    other: &Tensor,
+    dims_self: &[i64],
+    dims_other: &[i64],
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &TENSORDOT_OUT_INFO,
+        vec![
+            self_.into_value(),
+            other.into_value(),
+            dims_self.into_value(),
+            dims_other.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`KRON`].

@@ -3,7 +3,7 @@
 //! Functions of `torch`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Absolute value; of a complex number its magnitude, real; for every tensor of a list.
 #[doc(alias = "torch._foreach_abs")]
@@ -1209,6 +1209,34 @@ pub fn _foreach_zero_(self_: &[Tensor]) {
     expect(ops::_foreach_zero_(self_));
 }
 
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+#[doc(alias = "torch._segment_reduce")]
+#[track_caller]
+pub fn _segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::segment_reduce(data, reduce, None, None, None, 0, false, None))
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _segment_reduce_with(data: &Tensor, reduce: &str, o: SegmentReduceOptions) -> Tensor {
+    expect(ops::segment_reduce(
+        data,
+        reduce,
+        o.lengths.as_ref(),
+        o.indices.as_ref(),
+        o.offsets.as_ref(),
+        o.axis,
+        o.unsafe_,
+        o.initial,
+    ))
+}
+
 /// Absolute value; of a complex number its magnitude, real.
 #[doc(alias = "torch.abs")]
 #[track_caller]
@@ -1820,14 +1848,14 @@ pub fn any_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange(end: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange(end.into(), None, None, None, None))
+    expect(ops::arange(end.into(), None, None, chosen(None), None))
 }
 
 /// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_out(end: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::arange_out(end.into(), None, None, None, None, out));
+    expect(ops::arange_out(end.into(), None, None, chosen(None), None, out));
 }
 
 /// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
@@ -1836,21 +1864,21 @@ pub fn arange_out(end: impl Into<Scalar>, out: &mut Tensor) {
 #[track_caller]
 pub fn arange_out_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>, out: &mut Tensor) {
     let o = options.into();
-    expect(ops::arange_out(end.into(), o.dtype, o.layout, o.device, None, out));
+    expect(ops::arange_out(end.into(), o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// Numbers from `start` to `end`, exclusive.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange_start(start.into(), end.into(), None, None, None, None))
+    expect(ops::arange_start(start.into(), end.into(), None, None, chosen(None), None))
 }
 
 /// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_start_out(start: impl Into<Scalar>, end: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::arange_start_out(start.into(), end.into(), None, None, None, None, out));
+    expect(ops::arange_start_out(start.into(), end.into(), None, None, chosen(None), None, out));
 }
 
 /// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
@@ -1864,7 +1892,7 @@ pub fn arange_start_out_with(
     out: &mut Tensor,
 ) {
     let o = options.into();
-    expect(ops::arange_start_out(start.into(), end.into(), o.dtype, o.layout, o.device, None, out));
+    expect(ops::arange_start_out(start.into(), end.into(), o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// Numbers from `start` to `end`, exclusive.
@@ -1879,7 +1907,7 @@ pub fn arange_start_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::arange_start(start.into(), end.into(), o.dtype, o.layout, o.device, None),
+        ops::arange_start(start.into(), end.into(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -1887,7 +1915,7 @@ pub fn arange_start_with(
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, None, None))
+    expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, chosen(None), None))
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
@@ -1899,7 +1927,7 @@ pub fn arange_step_out(
     step: impl Into<Scalar>,
     out: &mut Tensor,
 ) {
-    expect(ops::arange_step_out(start.into(), end.into(), step.into(), None, None, None, None, out));
+    expect(ops::arange_step_out(start.into(), end.into(), step.into(), None, None, chosen(None), None, out));
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
@@ -1919,7 +1947,7 @@ pub fn arange_step_out_with(
         o.step,
         o.tensor.dtype,
         o.tensor.layout,
-        o.tensor.device,
+        chosen(o.tensor.device),
         None,
         out,
     ));
@@ -1943,7 +1971,7 @@ pub fn arange_step_with(
             o.step,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -1955,7 +1983,7 @@ pub fn arange_step_with(
 #[track_caller]
 pub fn arange_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::arange(end.into(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::arange(end.into(), o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// Arc cosine.
@@ -2423,7 +2451,7 @@ pub fn baddbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: Baddbmm
 #[doc(alias = "torch.bartlett_window")]
 #[track_caller]
 pub fn bartlett_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::bartlett_window(window_length, periodic, None, None, None, None))
+    expect(ops::bartlett_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Bartlett's window, a triangle.
@@ -2439,7 +2467,7 @@ pub fn bartlett_window_with(window_length: i64, options: impl Into<BartlettWindo
             o.periodic,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -2628,7 +2656,7 @@ pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tenso
 #[doc(alias = "torch.blackman_window")]
 #[track_caller]
 pub fn blackman_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::blackman_window(window_length, periodic, None, None, None, None))
+    expect(ops::blackman_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Blackman's window.
@@ -2644,7 +2672,7 @@ pub fn blackman_window_with(window_length: i64, options: impl Into<BlackmanWindo
             o.periodic,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -2846,6 +2874,20 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Tensor {
 #[track_caller]
 pub fn chunk(input: &Tensor, chunks: i64, dim: i64) -> Vec<Tensor> {
     expect(ops::chunk(input, chunks, dim))
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+#[doc(alias = "torch._chunk_cat")]
+#[track_caller]
+pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Tensor {
+    expect(ops::chunk_cat(tensors, dim, num_chunks))
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._chunk_cat")]
+#[track_caller]
+pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) {
+    expect(ops::chunk_cat_out(tensors, dim, num_chunks, out));
 }
 
 /// About equal parts along a dimension.
@@ -3532,6 +3574,20 @@ pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::digamma_out(input, out));
 }
 
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+#[doc(alias = "torch._dirichlet_grad")]
+#[track_caller]
+pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Tensor {
+    expect(ops::dirichlet_grad(x, alpha, total))
+}
+
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._dirichlet_grad")]
+#[track_caller]
+pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) {
+    expect(ops::dirichlet_grad_out(x, alpha, total, out));
+}
+
 /// The `p`-norm of the difference of two tensors.
 #[doc(alias = "torch.dist")]
 #[track_caller]
@@ -3672,7 +3728,7 @@ pub fn einsum_with(equation: &str, tensors: &[Tensor], o: EinsumOptions) -> Tens
 #[doc(alias = "torch.empty")]
 #[track_caller]
 pub fn empty(size: impl IntoDims) -> Tensor {
-    expect(ops::empty(&size.into_dims(), None, None, None, None, None))
+    expect(ops::empty(&size.into_dims(), None, None, chosen(None), None, None))
 }
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
@@ -3698,7 +3754,7 @@ pub fn empty_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
 #[doc(alias = "torch.empty")]
 #[track_caller]
 pub fn empty_out(size: impl IntoDims, out: &mut Tensor) {
-    expect(ops::empty_out(&size.into_dims(), None, None, None, None, None, out));
+    expect(ops::empty_out(&size.into_dims(), None, None, chosen(None), None, None, out));
 }
 
 /// A tensor with undefined content. Into `out`, which is resized where its shape differs.
@@ -3707,14 +3763,22 @@ pub fn empty_out(size: impl IntoDims, out: &mut Tensor) {
 #[track_caller]
 pub fn empty_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
     let o = options.into();
-    expect(ops::empty_out(&size.into_dims(), o.dtype, o.layout, o.device, None, o.memory_format, out));
+    expect(ops::empty_out(
+        &size.into_dims(),
+        o.dtype,
+        o.layout,
+        chosen(o.device),
+        None,
+        o.memory_format,
+        out,
+    ));
 }
 
 /// A tensor with undefined content and the given strides.
 #[doc(alias = "torch.empty_strided")]
 #[track_caller]
 pub fn empty_strided(size: impl IntoDims, stride: impl IntoDims) -> Tensor {
-    expect(ops::empty_strided(&size.into_dims(), &stride.into_dims(), None, None, None, None))
+    expect(ops::empty_strided(&size.into_dims(), &stride.into_dims(), None, None, chosen(None), None))
 }
 
 /// A tensor with undefined content and the given strides.
@@ -3729,7 +3793,7 @@ pub fn empty_strided_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::empty_strided(&size.into_dims(), &stride.into_dims(), o.dtype, o.layout, o.device, None),
+        ops::empty_strided(&size.into_dims(), &stride.into_dims(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -3741,7 +3805,7 @@ pub fn empty_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Ten
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::empty(&size.into_dims(), o.dtype, o.layout, o.device, None, o.memory_format),
+        ops::empty(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None, o.memory_format),
     ))
 }
 
@@ -3856,21 +3920,21 @@ pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye(n: i64) -> Tensor {
-    expect(ops::eye(n, None, None, None, None))
+    expect(ops::eye(n, None, None, chosen(None), None))
 }
 
 /// Ones on the diagonal of an n by m matrix.
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye_m(n: i64, m: i64) -> Tensor {
-    expect(ops::eye_m(n, m, None, None, None, None))
+    expect(ops::eye_m(n, m, None, None, chosen(None), None))
 }
 
 /// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye_m_out(n: i64, m: i64, out: &mut Tensor) {
-    expect(ops::eye_m_out(n, m, None, None, None, None, out));
+    expect(ops::eye_m_out(n, m, None, None, chosen(None), None, out));
 }
 
 /// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
@@ -3879,7 +3943,7 @@ pub fn eye_m_out(n: i64, m: i64, out: &mut Tensor) {
 #[track_caller]
 pub fn eye_m_out_with(n: i64, m: i64, options: impl Into<TensorOptions>, out: &mut Tensor) {
     let o = options.into();
-    expect(ops::eye_m_out(n, m, o.dtype, o.layout, o.device, None, out));
+    expect(ops::eye_m_out(n, m, o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// Ones on the diagonal of an n by m matrix.
@@ -3888,14 +3952,14 @@ pub fn eye_m_out_with(n: i64, m: i64, options: impl Into<TensorOptions>, out: &m
 #[track_caller]
 pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::eye_m(n, m, o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::eye_m(n, m, o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// The identity matrix. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye_out(n: i64, out: &mut Tensor) {
-    expect(ops::eye_out(n, None, None, None, None, out));
+    expect(ops::eye_out(n, None, None, chosen(None), None, out));
 }
 
 /// The identity matrix. Into `out`, which is resized where its shape differs.
@@ -3904,7 +3968,7 @@ pub fn eye_out(n: i64, out: &mut Tensor) {
 #[track_caller]
 pub fn eye_out_with(n: i64, options: impl Into<TensorOptions>, out: &mut Tensor) {
     let o = options.into();
-    expect(ops::eye_out(n, o.dtype, o.layout, o.device, None, out));
+    expect(ops::eye_out(n, o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// The identity matrix.
@@ -3913,7 +3977,49 @@ pub fn eye_out_with(n: i64, options: impl Into<TensorOptions>, out: &mut Tensor)
 #[track_caller]
 pub fn eye_with(n: i64, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, chosen(o.device), None)))
+}
+
+/// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
+#[doc(alias = "torch.fake_quantize_per_channel_affine")]
+#[track_caller]
+pub fn fake_quantize_per_channel_affine(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max))
+}
+
+/// Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.
+///
+/// The integer `q` stands for `(q - zero_point) * scale`.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+#[track_caller]
+pub fn fake_quantize_per_tensor_affine(
+    input: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max))
+}
+
+/// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+#[track_caller]
+pub fn fake_quantize_per_tensor_affine_by(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_tensor_affine_by(input, scale, zero_point, quant_min, quant_max))
 }
 
 /// The input's shape filled with one number.
@@ -4086,11 +4192,60 @@ pub fn frac_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::frac_out(input, out));
 }
 
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+#[doc(alias = "torch.frexp")]
+#[track_caller]
+pub fn frexp(input: &Tensor) -> FrexpResult {
+    expect(ops::frexp(input)).into()
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frexp")]
+#[track_caller]
+pub fn frexp_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::frexp_out(input, out0, out1));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given.
+#[doc(alias = "torch.frobenius_norm")]
+#[track_caller]
+pub fn frobenius_norm(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::frobenius_norm(input, &dim.into_dims(), keepdim))
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frobenius_norm")]
+#[track_caller]
+pub fn frobenius_norm_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::frobenius_norm_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn frobenius_norm_out_with(
+    input: &Tensor,
+    dim: impl IntoDims,
+    o: FrobeniusNormOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::frobenius_norm_out(input, &dim.into_dims(), o.keepdim, out));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn frobenius_norm_with(input: &Tensor, dim: impl IntoDims, o: FrobeniusNormOptions) -> Tensor {
+    expect(ops::frobenius_norm(input, &dim.into_dims(), o.keepdim))
+}
+
 /// A tensor filled with one number; the number's kind gives the default dtype.
 #[doc(alias = "torch.full")]
 #[track_caller]
 pub fn full(size: impl IntoDims, fill_value: impl Into<Scalar>) -> Tensor {
-    expect(ops::full(&size.into_dims(), fill_value.into(), None, None, None, None))
+    expect(ops::full(&size.into_dims(), fill_value.into(), None, None, chosen(None), None))
 }
 
 /// One number in the input's shape, dtype and device, unless told otherwise.
@@ -4120,7 +4275,7 @@ pub fn full_like_with(
 #[doc(alias = "torch.full")]
 #[track_caller]
 pub fn full_out(size: impl IntoDims, fill_value: impl Into<Scalar>, out: &mut Tensor) {
-    expect(ops::full_out(&size.into_dims(), fill_value.into(), None, None, None, None, out));
+    expect(ops::full_out(&size.into_dims(), fill_value.into(), None, None, chosen(None), None, out));
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
@@ -4134,7 +4289,15 @@ pub fn full_out_with(
     out: &mut Tensor,
 ) {
     let o = options.into();
-    expect(ops::full_out(&size.into_dims(), fill_value.into(), o.dtype, o.layout, o.device, None, out));
+    expect(ops::full_out(
+        &size.into_dims(),
+        fill_value.into(),
+        o.dtype,
+        o.layout,
+        chosen(o.device),
+        None,
+        out,
+    ));
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
@@ -4149,7 +4312,7 @@ pub fn full_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::full(&size.into_dims(), fill_value.into(), o.dtype, o.layout, o.device, None),
+        ops::full(&size.into_dims(), fill_value.into(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -4227,6 +4390,134 @@ pub fn ger_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
     expect(ops::outer_out(input, vec2, out));
 }
 
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient(input: &Tensor) -> Vec<Tensor> {
+    expect(ops::gradient(input, None, None, 1))
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_coordinates(input: &Tensor, spacing: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates(input, spacing, None, 1))
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_coordinates_dims(input: &Tensor, spacing: &[Tensor], dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates_dims(input, spacing, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_coordinates_dims_with(
+    input: &Tensor,
+    spacing: &[Tensor],
+    dim: impl IntoDims,
+    o: GradientCoordinatesDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates_dims(input, spacing, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_coordinates_with(
+    input: &Tensor,
+    spacing: &[Tensor],
+    o: GradientCoordinatesOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates(input, spacing, o.dim, o.edge_order))
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_dims(input: &Tensor, dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_dims(input, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_dims_with(input: &Tensor, dim: impl IntoDims, o: GradientDimsOptions) -> Vec<Tensor> {
+    expect(ops::gradient_dims(input, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` of some dimensions, with one step for all.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacing_dims(input: &Tensor, spacing: impl Into<Scalar>, dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_spacing_dims(input, spacing.into(), &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with one step for all.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacing_dims_with(
+    input: &Tensor,
+    spacing: impl Into<Scalar>,
+    dim: impl IntoDims,
+    o: GradientSpacingDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_spacing_dims(input, spacing.into(), &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` with a step for each dimension.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacings(input: &Tensor, spacing: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::gradient_spacings(input, spacing, None, 1))
+}
+
+/// `gradient` of some dimensions, with a step for each.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacings_dims(input: &Tensor, spacing: &[Scalar], dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_spacings_dims(input, spacing, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with a step for each.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacings_dims_with(
+    input: &Tensor,
+    spacing: &[Scalar],
+    dim: impl IntoDims,
+    o: GradientSpacingsDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_spacings_dims(input, spacing, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` with a step for each dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacings_with(input: &Tensor, spacing: &[Scalar], o: GradientSpacingsOptions) -> Vec<Tensor> {
+    expect(ops::gradient_spacings(input, spacing, o.dim, o.edge_order))
+}
+
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_with(input: &Tensor, o: GradientOptions) -> Vec<Tensor> {
+    expect(ops::gradient(input, o.spacing, o.dim, o.edge_order))
+}
+
 /// Whether elements are larger than those of `other`.
 #[doc(alias = "torch.greater")]
 #[track_caller]
@@ -4279,7 +4570,7 @@ pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 #[doc(alias = "torch.hamming_window")]
 #[track_caller]
 pub fn hamming_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, None, None))
+    expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, chosen(None), None))
 }
 
 /// Hamming's window.
@@ -4297,7 +4588,7 @@ pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowO
             o.beta,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -4307,7 +4598,7 @@ pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowO
 #[doc(alias = "torch.hann_window")]
 #[track_caller]
 pub fn hann_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::hann_window(window_length, periodic, None, None, None, None))
+    expect(ops::hann_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Hann's window.
@@ -4318,8 +4609,59 @@ pub fn hann_window_with(window_length: i64, options: impl Into<HannWindowOptions
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::hann_window(window_length, o.periodic, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::hann_window(
+            window_length,
+            o.periodic,
+            o.tensor.dtype,
+            o.tensor.layout,
+            chosen(o.tensor.device),
+            None,
+        ),
     ))
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor(input: &Tensor) -> Tensor {
+    expect(ops::hash_tensor(input, &[], false, 0))
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::hash_tensor(input, &dim.into_dims(), keepdim, 0))
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &dim.into_dims(), keepdim, 0, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &[], false, 0, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hash_tensor_out_with(input: &Tensor, o: HashTensorOptions, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &o.dim, o.keepdim, o.mode, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hash_tensor_with(input: &Tensor, o: HashTensorOptions) -> Tensor {
+    expect(ops::hash_tensor(input, &o.dim, o.keepdim, o.mode))
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0.
@@ -4370,6 +4712,136 @@ pub fn histc_out_with(input: &Tensor, o: HistcOptions, out: &mut Tensor) {
 #[track_caller]
 pub fn histc_with(input: &Tensor, o: HistcOptions) -> Tensor {
     expect(ops::histc(input, o.bins, o.min, o.max))
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram(input: &Tensor, bins: i64) -> HistogramResult {
+    expect(ops::histogram(input, bins, None, None, false)).into()
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_edges(input: &Tensor, bins: &Tensor) -> HistogramResult {
+    expect(ops::histogram_edges(input, bins, None, false)).into()
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_edges_out(input: &Tensor, bins: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_edges_out(input, bins, None, false, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_edges_out_with(
+    input: &Tensor,
+    bins: &Tensor,
+    o: HistogramEdgesOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::histogram_edges_out(input, bins, o.weight.as_ref(), o.density, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_edges_with(input: &Tensor, bins: &Tensor, o: HistogramEdgesOptions) -> HistogramResult {
+    expect(ops::histogram_edges(input, bins, o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_out(input: &Tensor, bins: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_out(input, bins, None, None, false, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_out_with(input: &Tensor, o: HistogramOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_out(input, o.bins, o.range.as_deref(), o.weight.as_ref(), o.density, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_with(input: &Tensor, o: HistogramOptions) -> HistogramResult {
+    expect(ops::histogram(input, o.bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd(
+    input: &Tensor,
+    bins: impl IntoDims,
+    range: &[f64],
+    weight: Option<&Tensor>,
+    density: bool,
+) -> HistogramddResult {
+    expect(ops::histogramdd(input, &bins.into_dims(), Some(range), weight, density)).into()
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd_bins(input: &Tensor, bins: i64) -> HistogramddResult {
+    expect(ops::histogramdd_bins(input, bins, None, None, false)).into()
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_bins_with(input: &Tensor, bins: i64, o: HistogramddBinsOptions) -> HistogramddResult {
+    expect(ops::histogramdd_bins(input, bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd_edges(input: &Tensor, bins: &[Tensor]) -> HistogramddResult {
+    expect(ops::histogramdd_edges(input, bins, None, None, false)).into()
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_edges_with(
+    input: &Tensor,
+    bins: &[Tensor],
+    o: HistogramddEdgesOptions,
+) -> HistogramddResult {
+    expect(ops::histogramdd_edges(input, bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_with(input: &Tensor, bins: impl IntoDims, o: HistogramddOptions) -> HistogramddResult {
+    expect(ops::histogramdd(input, &bins.into_dims(), o.range.as_deref(), o.weight.as_ref(), o.density))
+        .into()
 }
 
 /// Equal parts along one dimension.
@@ -4774,7 +5246,7 @@ pub fn isreal(input: &Tensor) -> Tensor {
 #[doc(alias = "torch.kaiser_window")]
 #[track_caller]
 pub fn kaiser_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, None, None))
+    expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, chosen(None), None))
 }
 
 /// Kaiser's window.
@@ -4791,7 +5263,7 @@ pub fn kaiser_window_with(window_length: i64, options: impl Into<KaiserWindowOpt
             o.beta,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -4963,14 +5435,14 @@ pub fn lgamma_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.linspace")]
 #[track_caller]
 pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) -> Tensor {
-    expect(ops::linspace(start.into(), end.into(), steps, None, None, None, None))
+    expect(ops::linspace(start.into(), end.into(), steps, None, None, chosen(None), None))
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.linspace")]
 #[track_caller]
 pub fn linspace_out(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, out: &mut Tensor) {
-    expect(ops::linspace_out(start.into(), end.into(), steps, None, None, None, None, out));
+    expect(ops::linspace_out(start.into(), end.into(), steps, None, None, chosen(None), None, out));
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
@@ -4985,7 +5457,16 @@ pub fn linspace_out_with(
     out: &mut Tensor,
 ) {
     let o = options.into();
-    expect(ops::linspace_out(start.into(), end.into(), steps, o.dtype, o.layout, o.device, None, out));
+    expect(ops::linspace_out(
+        start.into(),
+        end.into(),
+        steps,
+        o.dtype,
+        o.layout,
+        chosen(o.device),
+        None,
+        out,
+    ));
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
@@ -5001,7 +5482,7 @@ pub fn linspace_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::linspace(start.into(), end.into(), steps, o.dtype, o.layout, o.device, None),
+        ops::linspace(start.into(), end.into(), steps, o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -5223,7 +5704,7 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 #[doc(alias = "torch.logspace")]
 #[track_caller]
 pub fn logspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, base: f64) -> Tensor {
-    expect(ops::logspace(start.into(), end.into(), steps, base, None, None, None, None))
+    expect(ops::logspace(start.into(), end.into(), steps, base, None, None, chosen(None), None))
 }
 
 /// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
@@ -5236,7 +5717,7 @@ pub fn logspace_out(
     base: f64,
     out: &mut Tensor,
 ) {
-    expect(ops::logspace_out(start.into(), end.into(), steps, base, None, None, None, None, out));
+    expect(ops::logspace_out(start.into(), end.into(), steps, base, None, None, chosen(None), None, out));
 }
 
 /// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
@@ -5258,7 +5739,7 @@ pub fn logspace_out_with(
         o.base,
         o.tensor.dtype,
         o.tensor.layout,
-        o.tensor.device,
+        chosen(o.tensor.device),
         None,
         out,
     ));
@@ -5284,7 +5765,7 @@ pub fn logspace_with(
             o.base,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -6164,6 +6645,21 @@ pub fn norm_dim_out(
     expect(ops::norm_out(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None, out));
 }
 
+/// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+#[doc(alias = "torch.norm_except_dim")]
+#[track_caller]
+pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Tensor {
+    expect(ops::norm_except_dim(v, pow, dim))
+}
+
+/// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn norm_except_dim_with(v: &Tensor, o: NormExceptDimOptions) -> Tensor {
+    expect(ops::norm_except_dim(v, o.pow, o.dim))
+}
+
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.norm")]
 #[track_caller]
@@ -6207,7 +6703,7 @@ pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 #[doc(alias = "torch.ones")]
 #[track_caller]
 pub fn ones(size: impl IntoDims) -> Tensor {
-    expect(ops::ones(&size.into_dims(), None, None, None, None))
+    expect(ops::ones(&size.into_dims(), None, None, chosen(None), None))
 }
 
 /// Ones in the input's shape, dtype and device, unless told otherwise.
@@ -6230,7 +6726,7 @@ pub fn ones_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tens
 #[doc(alias = "torch.ones")]
 #[track_caller]
 pub fn ones_out(size: impl IntoDims, out: &mut Tensor) {
-    expect(ops::ones_out(&size.into_dims(), None, None, None, None, out));
+    expect(ops::ones_out(&size.into_dims(), None, None, chosen(None), None, out));
 }
 
 /// A tensor of ones. Into `out`, which is resized where its shape differs.
@@ -6239,7 +6735,7 @@ pub fn ones_out(size: impl IntoDims, out: &mut Tensor) {
 #[track_caller]
 pub fn ones_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
     let o = options.into();
-    expect(ops::ones_out(&size.into_dims(), o.dtype, o.layout, o.device, None, out));
+    expect(ops::ones_out(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// A tensor of ones.
@@ -6248,7 +6744,7 @@ pub fn ones_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out
 #[track_caller]
 pub fn ones_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::ones(&size.into_dims(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::ones(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// Outer product of two vectors.
@@ -6508,7 +7004,7 @@ pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.rand")]
 #[track_caller]
 pub fn rand(size: impl IntoDims) -> Tensor {
-    expect(ops::rand(&size.into_dims(), None, None, None, None, None))
+    expect(ops::rand(&size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Uniform numbers of `[0, 1)` in the input's shape.
@@ -6554,7 +7050,7 @@ pub fn rand_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tens
 #[doc(alias = "torch.rand")]
 #[track_caller]
 pub fn rand_out(size: impl IntoDims, out: &mut Tensor) {
-    expect(ops::rand_out(&size.into_dims(), None, None, None, None, None, out));
+    expect(ops::rand_out(&size.into_dims(), None, None, None, chosen(None), None, out));
 }
 
 /// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
@@ -6568,7 +7064,7 @@ pub fn rand_out_with(size: impl IntoDims, options: impl Into<RandOptions>, out: 
         o.generator.as_ref(),
         o.tensor.dtype,
         o.tensor.layout,
-        o.tensor.device,
+        chosen(o.tensor.device),
         None,
         out,
     ));
@@ -6587,7 +7083,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -6597,7 +7093,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint(high: i64, size: impl IntoDims) -> Tensor {
-    expect(ops::randint(high, &size.into_dims(), None, None, None, None, None))
+    expect(ops::randint(high, &size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Integers of `[0, high)` in the input's shape.
@@ -6720,14 +7216,14 @@ pub fn randint_like_with(input: &Tensor, high: i64, options: impl Into<TensorOpt
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint_low(low: i64, high: i64, size: impl IntoDims) -> Tensor {
-    expect(ops::randint_low(low, high, &size.into_dims(), None, None, None, None, None))
+    expect(ops::randint_low(low, high, &size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint_low_out(low: i64, high: i64, size: impl IntoDims, out: &mut Tensor) {
-    expect(ops::randint_low_out(low, high, &size.into_dims(), None, None, None, None, None, out));
+    expect(ops::randint_low_out(low, high, &size.into_dims(), None, None, None, chosen(None), None, out));
 }
 
 /// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
@@ -6749,7 +7245,7 @@ pub fn randint_low_out_with(
         o.generator.as_ref(),
         o.tensor.dtype,
         o.tensor.layout,
-        o.tensor.device,
+        chosen(o.tensor.device),
         None,
         out,
     ));
@@ -6775,7 +7271,7 @@ pub fn randint_low_with(
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -6785,7 +7281,7 @@ pub fn randint_low_with(
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint_out(high: i64, size: impl IntoDims, out: &mut Tensor) {
-    expect(ops::randint_out(high, &size.into_dims(), None, None, None, None, None, out));
+    expect(ops::randint_out(high, &size.into_dims(), None, None, None, chosen(None), None, out));
 }
 
 /// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
@@ -6805,7 +7301,7 @@ pub fn randint_out_with(
         o.generator.as_ref(),
         o.tensor.dtype,
         o.tensor.layout,
-        o.tensor.device,
+        chosen(o.tensor.device),
         None,
         out,
     ));
@@ -6825,7 +7321,7 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -6835,7 +7331,7 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
 #[doc(alias = "torch.randn")]
 #[track_caller]
 pub fn randn(size: impl IntoDims) -> Tensor {
-    expect(ops::randn(&size.into_dims(), None, None, None, None, None))
+    expect(ops::randn(&size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Standard normal numbers in the input's shape.
@@ -6884,7 +7380,7 @@ pub fn randn_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
 #[doc(alias = "torch.randn")]
 #[track_caller]
 pub fn randn_out(size: impl IntoDims, out: &mut Tensor) {
-    expect(ops::randn_out(&size.into_dims(), None, None, None, None, None, out));
+    expect(ops::randn_out(&size.into_dims(), None, None, None, chosen(None), None, out));
 }
 
 /// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
@@ -6898,7 +7394,7 @@ pub fn randn_out_with(size: impl IntoDims, options: impl Into<RandnOptions>, out
         o.generator.as_ref(),
         o.tensor.dtype,
         o.tensor.layout,
-        o.tensor.device,
+        chosen(o.tensor.device),
         None,
         out,
     ));
@@ -6917,7 +7413,7 @@ pub fn randn_with(size: impl IntoDims, options: impl Into<RandnOptions>) -> Tens
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -6927,14 +7423,14 @@ pub fn randn_with(size: impl IntoDims, options: impl Into<RandnOptions>) -> Tens
 #[doc(alias = "torch.randperm")]
 #[track_caller]
 pub fn randperm(n: i64) -> Tensor {
-    expect(ops::randperm(n, None, None, None, None, None))
+    expect(ops::randperm(n, None, None, None, chosen(None), None))
 }
 
 /// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.randperm")]
 #[track_caller]
 pub fn randperm_out(n: i64, out: &mut Tensor) {
-    expect(ops::randperm_out(n, None, None, None, None, None, out));
+    expect(ops::randperm_out(n, None, None, None, chosen(None), None, out));
 }
 
 /// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
@@ -6948,7 +7444,7 @@ pub fn randperm_out_with(n: i64, options: impl Into<RandpermOptions>, out: &mut 
         o.generator.as_ref(),
         o.tensor.dtype,
         o.tensor.layout,
-        o.tensor.device,
+        chosen(o.tensor.device),
         None,
         out,
     ));
@@ -6962,7 +7458,14 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::randperm(n, o.generator.as_ref(), o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::randperm(
+            n,
+            o.generator.as_ref(),
+            o.tensor.dtype,
+            o.tensor.layout,
+            chosen(o.tensor.device),
+            None,
+        ),
     ))
 }
 
@@ -6970,7 +7473,7 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
 #[doc(alias = "torch.range")]
 #[track_caller]
 pub fn range_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
-    expect(ops::range_step(start.into(), end.into(), step.into(), None, None, None, None))
+    expect(ops::range_step(start.into(), end.into(), step.into(), None, None, chosen(None), None))
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
@@ -6982,7 +7485,7 @@ pub fn range_step_out(
     step: impl Into<Scalar>,
     out: &mut Tensor,
 ) {
-    expect(ops::range_step_out(start.into(), end.into(), step.into(), None, None, None, None, out));
+    expect(ops::range_step_out(start.into(), end.into(), step.into(), None, None, chosen(None), None, out));
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
@@ -7002,7 +7505,7 @@ pub fn range_step_out_with(
         o.step,
         o.tensor.dtype,
         o.tensor.layout,
-        o.tensor.device,
+        chosen(o.tensor.device),
         None,
         out,
     ));
@@ -7026,7 +7529,7 @@ pub fn range_step_with(
             o.step,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -7242,6 +7745,36 @@ pub fn rsub_scalar_with(input: &Tensor, other: impl Into<Scalar>, o: RsubScalarO
 #[track_caller]
 pub fn rsub_with(input: &Tensor, other: &Tensor, o: RsubOptions) -> Tensor {
     expect(ops::rsub(input, other, o.alpha))
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+#[doc(alias = "torch._sample_dirichlet")]
+#[track_caller]
+pub fn sample_dirichlet(input: &Tensor) -> Tensor {
+    expect(ops::sample_dirichlet(input, None))
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._sample_dirichlet")]
+#[track_caller]
+pub fn sample_dirichlet_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sample_dirichlet_out(input, None, out));
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sample_dirichlet_out_with(input: &Tensor, o: SampleDirichletOptions, out: &mut Tensor) {
+    expect(ops::sample_dirichlet_out(input, o.generator.as_ref(), out));
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sample_dirichlet_with(input: &Tensor, o: SampleDirichletOptions) -> Tensor {
+    expect(ops::sample_dirichlet(input, o.generator.as_ref()))
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`.
@@ -7493,6 +8026,34 @@ pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: Searchsort
         o.right,
         o.side.as_deref(),
         o.sorter.as_ref(),
+    ))
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+#[doc(alias = "torch.segment_reduce")]
+#[track_caller]
+pub fn segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::segment_reduce(data, reduce, None, None, None, 0, false, None))
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn segment_reduce_with(data: &Tensor, reduce: &str, o: SegmentReduceOptions) -> Tensor {
+    expect(ops::segment_reduce(
+        data,
+        reduce,
+        o.lengths.as_ref(),
+        o.indices.as_ref(),
+        o.offsets.as_ref(),
+        o.axis,
+        o.unsafe_,
+        o.initial,
     ))
 }
 
@@ -7869,6 +8430,50 @@ pub fn stack_with(tensors: &[Tensor], o: StackOptions) -> Tensor {
     expect(ops::stack(tensors, o.dim))
 }
 
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+#[doc(alias = "torch._standard_gamma")]
+#[track_caller]
+pub fn standard_gamma(input: &Tensor) -> Tensor {
+    expect(ops::standard_gamma(input, None))
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes.
+#[doc(alias = "torch._standard_gamma_grad")]
+#[track_caller]
+pub fn standard_gamma_grad(input: &Tensor, output: &Tensor) -> Tensor {
+    expect(ops::standard_gamma_grad(input, output))
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._standard_gamma_grad")]
+#[track_caller]
+pub fn standard_gamma_grad_out(input: &Tensor, output: &Tensor, out: &mut Tensor) {
+    expect(ops::standard_gamma_grad_out(input, output, out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._standard_gamma")]
+#[track_caller]
+pub fn standard_gamma_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::standard_gamma_out(input, None, out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn standard_gamma_out_with(input: &Tensor, o: StandardGammaOptions, out: &mut Tensor) {
+    expect(ops::standard_gamma_out(input, o.generator.as_ref(), out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn standard_gamma_with(input: &Tensor, o: StandardGammaOptions) -> Tensor {
+    expect(ops::standard_gamma(input, o.generator.as_ref()))
+}
+
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
 #[doc(alias = "torch.std")]
 #[track_caller]
@@ -8171,6 +8776,31 @@ pub fn tensor_split_sections_with(
     expect(ops::tensor_split_sections(input, sections, o.dim))
 }
 
+/// Sum of products over pairs of dimensions.
+#[doc(alias = "torch.tensordot")]
+#[track_caller]
+pub fn tensordot(
+    input: &Tensor,
+    other: &Tensor,
+    dims_self: impl IntoDims,
+    dims_other: impl IntoDims,
+) -> Tensor {
+    expect(ops::tensordot(input, other, &dims_self.into_dims(), &dims_other.into_dims()))
+}
+
+/// Sum of products over pairs of dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tensordot")]
+#[track_caller]
+pub fn tensordot_out(
+    input: &Tensor,
+    other: &Tensor,
+    dims_self: impl IntoDims,
+    dims_other: impl IntoDims,
+    out: &mut Tensor,
+) {
+    expect(ops::tensordot_out(input, other, &dims_self.into_dims(), &dims_other.into_dims(), out));
+}
+
 /// Repeats the tensor along its last dimensions.
 #[doc(alias = "torch.tile")]
 #[track_caller]
@@ -8263,7 +8893,7 @@ pub fn tril(input: &Tensor, diagonal: i64) -> Tensor {
 #[doc(alias = "torch.tril_indices")]
 #[track_caller]
 pub fn tril_indices(row: i64, col: i64, offset: i64) -> Tensor {
-    expect(ops::tril_indices(row, col, offset, None, None, None, None))
+    expect(ops::tril_indices(row, col, offset, None, None, chosen(None), None))
 }
 
 /// Coordinates of a triangle.
@@ -8274,7 +8904,7 @@ pub fn tril_indices_with(row: i64, col: i64, options: impl Into<TrilIndicesOptio
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::tril_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::tril_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, chosen(o.tensor.device), None),
     ))
 }
 
@@ -8312,7 +8942,7 @@ pub fn triu(input: &Tensor, diagonal: i64) -> Tensor {
 #[doc(alias = "torch.triu_indices")]
 #[track_caller]
 pub fn triu_indices(row: i64, col: i64, offset: i64) -> Tensor {
-    expect(ops::triu_indices(row, col, offset, None, None, None, None))
+    expect(ops::triu_indices(row, col, offset, None, None, chosen(None), None))
 }
 
 /// Coordinates of a triangle.
@@ -8323,7 +8953,7 @@ pub fn triu_indices_with(row: i64, col: i64, options: impl Into<TriuIndicesOptio
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::triu_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::triu_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, chosen(o.tensor.device), None),
     ))
 }
 
@@ -8625,7 +9255,7 @@ pub fn zero_(input: &Tensor) {
 #[doc(alias = "torch.zeros")]
 #[track_caller]
 pub fn zeros(size: impl IntoDims) -> Tensor {
-    expect(ops::zeros(&size.into_dims(), None, None, None, None))
+    expect(ops::zeros(&size.into_dims(), None, None, chosen(None), None))
 }
 
 /// Zeros in the input's shape, dtype and device, unless told otherwise.
@@ -8651,7 +9281,7 @@ pub fn zeros_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
 #[doc(alias = "torch.zeros")]
 #[track_caller]
 pub fn zeros_out(size: impl IntoDims, out: &mut Tensor) {
-    expect(ops::zeros_out(&size.into_dims(), None, None, None, None, out));
+    expect(ops::zeros_out(&size.into_dims(), None, None, chosen(None), None, out));
 }
 
 /// A tensor of zeros. Into `out`, which is resized where its shape differs.
@@ -8660,7 +9290,7 @@ pub fn zeros_out(size: impl IntoDims, out: &mut Tensor) {
 #[track_caller]
 pub fn zeros_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
     let o = options.into();
-    expect(ops::zeros_out(&size.into_dims(), o.dtype, o.layout, o.device, None, out));
+    expect(ops::zeros_out(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// A tensor of zeros.
@@ -8669,5 +9299,5 @@ pub fn zeros_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, ou
 #[track_caller]
 pub fn zeros_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::zeros(&size.into_dims(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::zeros(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None)))
 }

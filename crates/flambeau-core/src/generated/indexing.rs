@@ -3073,3 +3073,131 @@ fn narrow_copy_out_adaptor(
     *out = arg(&v, 0)?;
     Ok(())
 }
+
+/// Type of [`UNSAFE_MASKED_INDEX`].
+pub type UnsafeMaskedIndexFn = fn(&Tensor, &Tensor, &[Option<Tensor>], Scalar) -> Result<Tensor>;
+/// `_unsafe_masked_index`: The elements at indices, which are moved into range, and `fill` where the mask is false.
+pub static UNSAFE_MASKED_INDEX: Op<UnsafeMaskedIndexFn> =
+    Op::composite(&UNSAFE_MASKED_INDEX_INFO, f::unsafe_masked_index, unsafe_masked_index_adaptor);
+static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
+    name: "_unsafe_masked_index",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mask", Ty::Tensor, D::Required),
+            a("indices", Ty::OptTensorList, D::Required),
+            a("fill", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._unsafe_masked_index"],
+    composite: true,
+    boxed: unsafe_masked_index_boxed,
+    doc: "The elements at indices, which are moved into range, and `fill` where the mask is false.",
+    grad: Differentiability::Composite,
+};
+fn unsafe_masked_index_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::unsafe_masked_index(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<Option<Tensor>>>(a, 2)?,
+        arg(a, 3)?,
+    )?
+    .into_values())
+}
+fn unsafe_masked_index_adaptor(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    fill: Scalar,
+) -> Result<Tensor> {
+    call_fallback(
+        &UNSAFE_MASKED_INDEX_INFO,
+        vec![self_.into_value(), mask.into_value(), indices.into_value(), fill.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`UNSAFE_MASKED_INDEX_PUT_ACCUMULATE`].
+pub type UnsafeMaskedIndexPutAccumulateFn =
+    fn(&Tensor, &Tensor, &[Option<Tensor>], &Tensor) -> Result<Tensor>;
+/// `_unsafe_masked_index_put_accumulate`: A copy to whose elements at indices, which are moved into range, values are added where the mask is true.
+pub static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE: Op<UnsafeMaskedIndexPutAccumulateFn> = Op::composite(
+    &UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO,
+    f::unsafe_masked_index_put_accumulate,
+    unsafe_masked_index_put_accumulate_adaptor,
+);
+static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
+    name: "_unsafe_masked_index_put_accumulate",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mask", Ty::Tensor, D::Required),
+            a("indices", Ty::OptTensorList, D::Required),
+            a("values", Ty::Tensor, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._unsafe_masked_index_put_accumulate"],
+    composite: true,
+    boxed: unsafe_masked_index_put_accumulate_boxed,
+    doc: "A copy to whose elements at indices, which are moved into range, values are added where the mask is true.",
+    grad: Differentiability::Composite,
+};
+fn unsafe_masked_index_put_accumulate_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::unsafe_masked_index_put_accumulate(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<Option<Tensor>>>(a, 2)?,
+        tensor_arg(a, 3)?,
+    )?
+    .into_values())
+}
+fn unsafe_masked_index_put_accumulate_adaptor(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+) -> Result<Tensor> {
+    call_fallback(
+        &UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO,
+        vec![self_.into_value(), mask.into_value(), indices.into_value(), values.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`FILL_DIAGONAL_`].
+pub type FillDiagonalInplaceFn = fn(&Tensor, Scalar, bool) -> Result<()>;
+/// `fill_diagonal_`: Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+pub static FILL_DIAGONAL_: Op<FillDiagonalInplaceFn> = Op::new(
+    &FILL_DIAGONAL__INFO,
+    &[(Key::Cpu, f::fill_diagonal_), (Key::Meta, f::fill_diagonal_)],
+    fill_diagonal_inplace_adaptor,
+);
+static FILL_DIAGONAL__INFO: OpInfo = OpInfo {
+    name: "fill_diagonal_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("fill_value", Ty::Scalar, D::Required),
+            a("wrap", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.fill_diagonal_"],
+    composite: false,
+    boxed: fill_diagonal_inplace_boxed,
+    doc: "Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.",
+    grad: Differentiability::Formula,
+};
+fn fill_diagonal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::fill_diagonal_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn fill_diagonal_inplace_adaptor(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    call_fallback(&FILL_DIAGONAL__INFO, vec![self_.into_value(), fill_value.into_value(), wrap.into_value()])
+        .map(drop)
+}

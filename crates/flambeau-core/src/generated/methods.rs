@@ -3,7 +3,7 @@
 //! Methods of `Tensor`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 impl Tensor {
     /// Absolute value; of a complex number its magnitude, real.
@@ -1815,6 +1815,23 @@ impl Tensor {
         self
     }
 
+    /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+    #[doc(alias = "torch.Tensor.fill_diagonal_")]
+    #[track_caller]
+    pub fn fill_diagonal_(&self, fill_value: impl Into<Scalar>, wrap: bool) -> &Self {
+        expect(ops::fill_diagonal_(self, fill_value.into(), wrap));
+        self
+    }
+
+    /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn fill_diagonal_with_(&self, fill_value: impl Into<Scalar>, o: FillDiagonalInplaceOptions) -> &Self {
+        expect(ops::fill_diagonal_(self, fill_value.into(), o.wrap));
+        self
+    }
+
     /// Sets every element to the value of a zero-dim tensor.
     #[doc(alias = "torch.Tensor.fill_")]
     #[track_caller]
@@ -1969,6 +1986,13 @@ impl Tensor {
         self
     }
 
+    /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+    #[doc(alias = "torch.Tensor.frexp")]
+    #[track_caller]
+    pub fn frexp(&self) -> FrexpResult {
+        expect(ops::frexp(self)).into()
+    }
+
     /// Elements along a dimension at `index`, which has as many dimensions as the input.
     #[doc(alias = "torch.Tensor.gather")]
     #[track_caller]
@@ -2091,6 +2115,28 @@ impl Tensor {
         self
     }
 
+    /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+    #[doc(alias = "torch.Tensor.hash_tensor")]
+    #[track_caller]
+    pub fn hash_tensor(&self) -> Tensor {
+        expect(ops::hash_tensor(self, &[], false, 0))
+    }
+
+    /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+    #[doc(alias = "torch.Tensor.hash_tensor")]
+    #[track_caller]
+    pub fn hash_tensor_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::hash_tensor(self, &dim.into_dims(), keepdim, 0))
+    }
+
+    /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn hash_tensor_with(&self, o: HashTensorOptions) -> Tensor {
+        expect(ops::hash_tensor(self, &o.dim, o.keepdim, o.mode))
+    }
+
     /// 0 where the input is below 0, 1 where above, `values` at 0.
     #[doc(alias = "torch.Tensor.heaviside")]
     #[track_caller]
@@ -2119,6 +2165,40 @@ impl Tensor {
     #[track_caller]
     pub fn histc_with(&self, o: HistcOptions) -> Tensor {
         expect(ops::histc(self, o.bins, o.min, o.max))
+    }
+
+    /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+    ///
+    /// With `density` the counts are divided by their sum and the width of a bin.
+    #[doc(alias = "torch.Tensor.histogram")]
+    #[track_caller]
+    pub fn histogram(&self, bins: i64) -> HistogramResult {
+        expect(ops::histogram(self, bins, None, None, false)).into()
+    }
+
+    /// Counts of values, or sums of their weights, between the given edges of bins.
+    #[doc(alias = "torch.Tensor.histogram")]
+    #[track_caller]
+    pub fn histogram_edges(&self, bins: &Tensor) -> HistogramResult {
+        expect(ops::histogram_edges(self, bins, None, false)).into()
+    }
+
+    /// Counts of values, or sums of their weights, between the given edges of bins.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn histogram_edges_with(&self, bins: &Tensor, o: HistogramEdgesOptions) -> HistogramResult {
+        expect(ops::histogram_edges(self, bins, o.weight.as_ref(), o.density)).into()
+    }
+
+    /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+    ///
+    /// With `density` the counts are divided by their sum and the width of a bin.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn histogram_with(&self, o: HistogramOptions) -> HistogramResult {
+        expect(ops::histogram(self, o.bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
     }
 
     /// Equal parts along one dimension.

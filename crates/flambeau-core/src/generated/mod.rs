@@ -15,9 +15,11 @@ pub mod indexing;
 pub mod joining;
 pub mod linalg;
 pub mod methods;
+pub mod numeric;
 pub mod ops;
 pub mod options;
 pub mod pointwise;
+pub mod quantize;
 pub mod random;
 pub mod reduction;
 pub mod results;
@@ -73,6 +75,11 @@ const fn nu(mut a: Arg) -> Arg {
 }
 
 #[allow(dead_code)]
+fn chosen(d: Option<prelude::Device>) -> Option<prelude::Device> {
+    crate::settings::chosen(d)
+}
+
+#[allow(dead_code)]
 fn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {
     let t = r?;
     if requires_grad {
@@ -115,6 +122,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &blas::MATMUL,
     &blas::MATMUL_OUT,
     &blas::TENSORDOT,
+    &blas::TENSORDOT_OUT,
     &blas::KRON,
     &blas::KRON_OUT,
     &blas::CHAIN_MATMUL,
@@ -219,6 +227,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &composed::CDIST,
     &composed::PDIST,
     &composed::EMPTY_PERMUTED,
+    &composed::CHUNK_CAT,
+    &composed::CHUNK_CAT_OUT,
     &copy::CLONE,
     &copy::COPY_,
     &copy::TO_COPY,
@@ -343,6 +353,9 @@ pub static OPS: &[&dyn AnyOp] = &[
     &indexing::DIAGONAL_SCATTER,
     &indexing::NARROW_COPY,
     &indexing::NARROW_COPY_OUT,
+    &indexing::UNSAFE_MASKED_INDEX,
+    &indexing::UNSAFE_MASKED_INDEX_PUT_ACCUMULATE,
+    &indexing::FILL_DIAGONAL_,
     &joining::CAT,
     &joining::CAT_OUT,
     &joining::STACK,
@@ -411,6 +424,25 @@ pub static OPS: &[&dyn AnyOp] = &[
     &joining::REPEAT_INTERLEAVE_TENSOR,
     &joining::REPEAT_INTERLEAVE_INT,
     &joining::REPEAT_INTERLEAVE,
+    &numeric::GRADIENT_DIMS,
+    &numeric::GRADIENT_SPACING_DIMS,
+    &numeric::GRADIENT,
+    &numeric::GRADIENT_SPACINGS,
+    &numeric::GRADIENT_SPACINGS_DIMS,
+    &numeric::GRADIENT_COORDINATES,
+    &numeric::GRADIENT_COORDINATES_DIMS,
+    &numeric::SEGMENT_REDUCE,
+    &numeric::HISTOGRAM_EDGES,
+    &numeric::HISTOGRAM_EDGES_OUT,
+    &numeric::HISTOGRAM,
+    &numeric::HISTOGRAM_OUT,
+    &numeric::HISTOGRAMDD,
+    &numeric::HISTOGRAMDD_EDGES,
+    &numeric::HISTOGRAMDD_BINS,
+    &numeric::HASH_TENSOR,
+    &numeric::HASH_TENSOR_OUT,
+    &numeric::FREXP,
+    &numeric::FREXP_OUT,
     &pointwise::ADD,
     &pointwise::ADD_,
     &pointwise::ADD_OUT,
@@ -516,6 +548,11 @@ pub static OPS: &[&dyn AnyOp] = &[
     &pointwise::LCM_OUT,
     &pointwise::SOFTPLUS,
     &pointwise::SOFTPLUS_OUT,
+    &quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK,
+    &quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK,
+    &quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE,
+    &quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY,
+    &quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE,
     &random::UNIFORM_,
     &random::NORMAL_,
     &random::LOG_NORMAL_,
@@ -560,6 +597,14 @@ pub static OPS: &[&dyn AnyOp] = &[
     &random::MULTINOMIAL_OUT,
     &random::POISSON,
     &random::BINOMIAL,
+    &random::STANDARD_GAMMA,
+    &random::STANDARD_GAMMA_OUT,
+    &random::STANDARD_GAMMA_GRAD,
+    &random::STANDARD_GAMMA_GRAD_OUT,
+    &random::SAMPLE_DIRICHLET,
+    &random::SAMPLE_DIRICHLET_OUT,
+    &random::DIRICHLET_GRAD,
+    &random::DIRICHLET_GRAD_OUT,
     &reduction::SUM,
     &reduction::SUM_OUT,
     &reduction::NANSUM,
@@ -649,6 +694,9 @@ pub static OPS: &[&dyn AnyOp] = &[
     &reduction::NANQUANTILE_OUT,
     &reduction::NANQUANTILE_SCALAR,
     &reduction::NANQUANTILE_SCALAR_OUT,
+    &reduction::FROBENIUS_NORM,
+    &reduction::FROBENIUS_NORM_OUT,
+    &reduction::NORM_EXCEPT_DIM,
     &scan::CUMSUM,
     &scan::CUMSUM_,
     &scan::CUMSUM_OUT,
@@ -677,6 +725,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &softmax::LOG_SOFTMAX_BACKWARD_DATA_OUT,
     &softmax::LOG_SOFTMAX,
     &softmax::LOG_SOFTMAX_OUT,
+    &softmax::SAFE_SOFTMAX,
     &sorting::SORT_STABLE,
     &sorting::SORT_STABLE_OUT,
     &sorting::SORT,

@@ -4,8 +4,9 @@
 
 #[allow(unused_imports)]
 use super::{
-    blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, pointwise, prelude::*,
-    random, reduction, scan, softmax, sorting, special_ops, unary, view_copies, views, windows,
+    blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, numeric, pointwise,
+    prelude::*, quantize, random, reduction, scan, softmax, sorting, special_ops, unary, view_copies, views,
+    windows,
 };
 
 /// Matrix product of two matrices.
@@ -326,8 +327,24 @@ pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 }
 
 /// Sum of products over pairs of dimensions.
+#[doc(alias = "torch.tensordot")]
 pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
     (blas::TENSORDOT.get(self_.key_set() | other.key_set())?)(self_, other, dims_self, dims_other)
+}
+
+/// Sum of products over pairs of dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tensordot")]
+pub fn tensordot_out(
+    self_: &Tensor,
+    other: &Tensor,
+    dims_self: &[i64],
+    dims_other: &[i64],
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (blas::TENSORDOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, dims_self, dims_other, out,
+    )
 }
 
 /// Kronecker product.
@@ -1264,6 +1281,19 @@ pub fn empty_permuted(
         device,
         pin_memory,
     )
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+#[doc(alias = "torch._chunk_cat")]
+pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    (composed::CHUNK_CAT.get(list_keys(tensors))?)(tensors, dim, num_chunks)
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._chunk_cat")]
+pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (composed::CHUNK_CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, num_chunks, out)
 }
 
 /// A copy with memory of its own.
@@ -2942,6 +2972,42 @@ pub fn narrow_copy_out(self_: &Tensor, dim: i64, start: i64, length: i64, out: &
     (indexing::NARROW_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, start, length, out)
 }
 
+/// The elements at indices, which are moved into range, and `fill` where the mask is false.
+#[doc(alias = "torch._unsafe_masked_index")]
+pub fn unsafe_masked_index(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    fill: Scalar,
+) -> Result<Tensor> {
+    (indexing::UNSAFE_MASKED_INDEX.get(self_.key_set() | mask.key_set() | opt_list_keys(indices))?)(
+        self_, mask, indices, fill,
+    )
+}
+
+/// A copy to whose elements at indices, which are moved into range, values are added where the mask is true.
+#[doc(alias = "torch._unsafe_masked_index_put_accumulate")]
+pub fn unsafe_masked_index_put_accumulate(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+) -> Result<Tensor> {
+    (indexing::UNSAFE_MASKED_INDEX_PUT_ACCUMULATE
+        .get(self_.key_set() | mask.key_set() | opt_list_keys(indices) | values.key_set())?)(
+        self_, mask, indices, values,
+    )
+}
+
+/// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+///
+/// Documented defaults: `wrap = false`.
+#[doc(alias = "torch.Tensor.fill_diagonal_")]
+pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    out::writable(self_)?;
+    (indexing::FILL_DIAGONAL_.get(self_.key_set())?)(self_, fill_value, wrap)
+}
+
 /// Joins tensors along a dimension.
 ///
 /// Documented defaults: `dim = 0`.
@@ -3468,6 +3534,279 @@ pub fn repeat_interleave_int(
 #[doc(alias = "torch.repeat_interleave")]
 pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     (joining::REPEAT_INTERLEAVE.get(repeats.key_set())?)(repeats, output_size)
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_dims(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_DIMS.get(self_.key_set())?)(self_, dim, edge_order)
+}
+
+/// `gradient` of some dimensions, with one step for all.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacing_dims(
+    self_: &Tensor,
+    spacing: Scalar,
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_SPACING_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+///
+/// Documented defaults: `spacing = None`, `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient(
+    self_: &Tensor,
+    spacing: Option<Scalar>,
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` with a step for each dimension.
+///
+/// Documented defaults: `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacings(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_SPACINGS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` of some dimensions, with a step for each.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacings_dims(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_SPACINGS_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+///
+/// Documented defaults: `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_coordinates(
+    self_: &Tensor,
+    spacing: &[Tensor],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_COORDINATES.get(self_.key_set() | list_keys(spacing))?)(
+        self_, spacing, dim, edge_order,
+    )
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_coordinates_dims(
+    self_: &Tensor,
+    spacing: &[Tensor],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_COORDINATES_DIMS.get(self_.key_set() | list_keys(spacing))?)(
+        self_, spacing, dim, edge_order,
+    )
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// Documented defaults: `lengths = None`, `indices = None`, `offsets = None`, `axis = 0`, `unsafe = false`, `initial = None`.
+#[doc(alias = "torch.segment_reduce")]
+#[doc(alias = "torch._segment_reduce")]
+pub fn segment_reduce(
+    data: &Tensor,
+    reduce: &str,
+    lengths: Option<&Tensor>,
+    indices: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: i64,
+    unsafe_: bool,
+    initial: Option<Scalar>,
+) -> Result<Tensor> {
+    (numeric::SEGMENT_REDUCE
+        .get(data.key_set() | opt_keys(lengths) | opt_keys(indices) | opt_keys(offsets))?)(
+        data, reduce, lengths, indices, offsets, axis, unsafe_, initial,
+    )
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+///
+/// Documented defaults: `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+#[doc(alias = "torch.Tensor.histogram")]
+pub fn histogram_edges(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Tensor)> {
+    (numeric::HISTOGRAM_EDGES.get(self_.key_set() | bins.key_set() | opt_keys(weight))?)(
+        self_, bins, weight, density,
+    )
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+pub fn histogram_edges_out(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (numeric::HISTOGRAM_EDGES_OUT
+        .get(self_.key_set() | bins.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
+        self_, bins, weight, density, out0, out1,
+    )
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+#[doc(alias = "torch.Tensor.histogram")]
+pub fn histogram(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Tensor)> {
+    (numeric::HISTOGRAM.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+pub fn histogram_out(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (numeric::HISTOGRAM_OUT.get(self_.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
+        self_, bins, range, weight, density, out0, out1,
+    )
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd(
+    self_: &Tensor,
+    bins: &[i64],
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (numeric::HISTOGRAMDD.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd_edges(
+    self_: &Tensor,
+    bins: &[Tensor],
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (numeric::HISTOGRAMDD_EDGES.get(self_.key_set() | list_keys(bins) | opt_keys(weight))?)(
+        self_, bins, range, weight, density,
+    )
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd_bins(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (numeric::HISTOGRAMDD_BINS.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+///
+/// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
+#[doc(alias = "torch.hash_tensor")]
+#[doc(alias = "torch.Tensor.hash_tensor")]
+pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    (numeric::HASH_TENSOR.get(self_.key_set())?)(self_, dim, keepdim, mode)
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
+#[doc(alias = "torch.hash_tensor")]
+pub fn hash_tensor_out(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    mode: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (numeric::HASH_TENSOR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, mode, out)
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+#[doc(alias = "torch.frexp")]
+#[doc(alias = "torch.Tensor.frexp")]
+pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    (numeric::FREXP.get(self_.key_set())?)(self_)
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frexp")]
+pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (numeric::FREXP_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
@@ -4333,6 +4672,81 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
     (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
 }
 
+/// `fake_quantize_per_tensor_affine`, and where the input was within the range.
+pub fn fake_quantize_per_tensor_affine_cachemask(
+    self_: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<(Tensor, Tensor)> {
+    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK.get(self_.key_set())?)(
+        self_, scale, zero_point, quant_min, quant_max,
+    )
+}
+
+/// `fake_quantize_per_channel_affine`, and where the input was within the range.
+pub fn fake_quantize_per_channel_affine_cachemask(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<(Tensor, Tensor)> {
+    (quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
+        self_, scale, zero_point, axis, quant_min, quant_max,
+    )
+}
+
+/// Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.
+///
+/// The integer `q` stands for `(q - zero_point) * scale`.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+pub fn fake_quantize_per_tensor_affine(
+    self_: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE.get(self_.key_set())?)(
+        self_, scale, zero_point, quant_min, quant_max,
+    )
+}
+
+/// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+pub fn fake_quantize_per_tensor_affine_by(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
+        self_, scale, zero_point, quant_min, quant_max,
+    )
+}
+
+/// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
+#[doc(alias = "torch.fake_quantize_per_channel_affine")]
+pub fn fake_quantize_per_channel_affine(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    (quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
+        self_, scale, zero_point, axis, quant_min, quant_max,
+    )
+}
+
 /// Fills with uniform numbers of `[from, to)`.
 ///
 /// Documented defaults: `from = 0.0`, `to = 1.0`, `generator = None`.
@@ -4968,6 +5382,70 @@ pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> 
 #[doc(alias = "torch.binomial")]
 pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     (random::BINOMIAL.get(count.key_set() | prob.key_set())?)(count, prob, generator)
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch._standard_gamma")]
+pub fn standard_gamma(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::STANDARD_GAMMA.get(self_.key_set())?)(self_, generator)
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch._standard_gamma")]
+pub fn standard_gamma_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (random::STANDARD_GAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes.
+#[doc(alias = "torch._standard_gamma_grad")]
+pub fn standard_gamma_grad(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    (random::STANDARD_GAMMA_GRAD.get(self_.key_set() | output.key_set())?)(self_, output)
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._standard_gamma_grad")]
+pub fn standard_gamma_grad_out(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (random::STANDARD_GAMMA_GRAD_OUT.get(self_.key_set() | output.key_set() | out.key_set())?)(
+        self_, output, out,
+    )
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch._sample_dirichlet")]
+pub fn sample_dirichlet(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::SAMPLE_DIRICHLET.get(self_.key_set())?)(self_, generator)
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch._sample_dirichlet")]
+pub fn sample_dirichlet_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (random::SAMPLE_DIRICHLET_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+}
+
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+#[doc(alias = "torch._dirichlet_grad")]
+pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    (random::DIRICHLET_GRAD.get(x.key_set() | alpha.key_set() | total.key_set())?)(x, alpha, total)
+}
+
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._dirichlet_grad")]
+pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (random::DIRICHLET_GRAD_OUT.get(x.key_set() | alpha.key_set() | total.key_set() | out.key_set())?)(
+        x, alpha, total, out,
+    )
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64.
@@ -5979,6 +6457,31 @@ pub fn nanquantile_scalar_out(
     )
 }
 
+/// The root of the sum of squares over at most two dimensions; over all where none is given.
+///
+/// Documented defaults: `keepdim = false`.
+#[doc(alias = "torch.frobenius_norm")]
+pub fn frobenius_norm(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::FROBENIUS_NORM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim = false`.
+#[doc(alias = "torch.frobenius_norm")]
+pub fn frobenius_norm_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (reduction::FROBENIUS_NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+///
+/// Documented defaults: `pow = 2`, `dim = 0`.
+#[doc(alias = "torch.norm_except_dim")]
+pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+    (reduction::NORM_EXCEPT_DIM.get(v.key_set())?)(v, pow, dim)
+}
+
 /// Running sums along a dimension.
 ///
 /// Documented defaults: `dtype = None`.
@@ -6241,6 +6744,13 @@ pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (softmax::LOG_SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// `softmax`, but zeros where all elements along the dimension are minus infinity.
+///
+/// Documented defaults: `dtype = None`.
+pub fn safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (softmax::SAFE_SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
 }
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order.

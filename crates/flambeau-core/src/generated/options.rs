@@ -1152,6 +1152,28 @@ impl DiagonalScatterOptions {
     }
 }
 
+/// Keyword arguments of `Tensor.fill_diagonal_`.
+#[derive(Clone, Debug)]
+pub struct FillDiagonalInplaceOptions {
+    pub(super) wrap: bool,
+}
+impl Default for FillDiagonalInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FillDiagonalInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FillDiagonalInplaceOptions { wrap: false }
+    }
+    /// Sets `wrap` (default `false`).
+    pub fn wrap(mut self, wrap: bool) -> Self {
+        self.wrap = wrap;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.cat`.
 #[derive(Clone, Debug)]
 pub struct CatOptions {
@@ -1452,6 +1474,447 @@ impl DiagflatOptions {
     /// Sets `offset` (default `0`).
     pub fn offset(mut self, offset: i64) -> Self {
         self.offset = offset;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientOptions {
+    pub(super) spacing: Option<Scalar>,
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientOptions { spacing: None, dim: None, edge_order: 1 }
+    }
+    /// Sets `spacing` (default `None`).
+    pub fn spacing(mut self, spacing: impl Into<Scalar>) -> Self {
+        self.spacing = Some(spacing.into());
+        self
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingsOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingsOptions { dim: None, edge_order: 1 }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingsDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingsDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingsDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingsDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientCoordinatesOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientCoordinatesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientCoordinatesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientCoordinatesOptions { dim: None, edge_order: 1 }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientCoordinatesDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientCoordinatesDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientCoordinatesDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientCoordinatesDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.segment_reduce`.
+#[derive(Clone, Debug)]
+pub struct SegmentReduceOptions {
+    pub(super) lengths: Option<Tensor>,
+    pub(super) indices: Option<Tensor>,
+    pub(super) offsets: Option<Tensor>,
+    pub(super) axis: i64,
+    pub(super) unsafe_: bool,
+    pub(super) initial: Option<Scalar>,
+}
+impl Default for SegmentReduceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SegmentReduceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SegmentReduceOptions {
+            lengths: None,
+            indices: None,
+            offsets: None,
+            axis: 0,
+            unsafe_: false,
+            initial: None,
+        }
+    }
+    /// Sets `lengths` (default `None`).
+    pub fn lengths(mut self, lengths: &Tensor) -> Self {
+        self.lengths = Some(lengths.clone());
+        self
+    }
+    /// Sets `indices` (default `None`).
+    pub fn indices(mut self, indices: &Tensor) -> Self {
+        self.indices = Some(indices.clone());
+        self
+    }
+    /// Sets `offsets` (default `None`).
+    pub fn offsets(mut self, offsets: &Tensor) -> Self {
+        self.offsets = Some(offsets.clone());
+        self
+    }
+    /// Sets `axis` (default `0`).
+    pub fn axis(mut self, axis: i64) -> Self {
+        self.axis = axis;
+        self
+    }
+    /// Sets `unsafe` (default `false`).
+    pub fn unsafe_(mut self, unsafe_: bool) -> Self {
+        self.unsafe_ = unsafe_;
+        self
+    }
+    /// Sets `initial` (default `None`).
+    pub fn initial(mut self, initial: impl Into<Scalar>) -> Self {
+        self.initial = Some(initial.into());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogram`.
+#[derive(Clone, Debug)]
+pub struct HistogramEdgesOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramEdgesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramEdgesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramEdgesOptions { weight: None, density: false }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogram`.
+#[derive(Clone, Debug)]
+pub struct HistogramOptions {
+    pub(super) bins: i64,
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramOptions { bins: 100, range: None, weight: None, density: false }
+    }
+    /// Sets `bins` (default `100`).
+    pub fn bins(mut self, bins: i64) -> Self {
+        self.bins = bins;
+        self
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddEdgesOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddEdgesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddEdgesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddEdgesOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddBinsOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddBinsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddBinsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddBinsOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.hash_tensor`.
+#[derive(Clone, Debug)]
+pub struct HashTensorOptions {
+    pub(super) dim: Vec<i64>,
+    pub(super) keepdim: bool,
+    pub(super) mode: i64,
+}
+impl Default for HashTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HashTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HashTensorOptions { dim: vec![], keepdim: false, mode: 0 }
+    }
+    /// Sets `dim` (default `[]`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = dim.into_dims().to_vec();
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `mode` (default `0`).
+    pub fn mode(mut self, mode: i64) -> Self {
+        self.mode = mode;
         self
     }
 }
@@ -2197,6 +2660,50 @@ impl BinomialOptions {
     /// The documented defaults.
     pub fn new() -> Self {
         BinomialOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch._standard_gamma`.
+#[derive(Clone, Debug)]
+pub struct StandardGammaOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for StandardGammaOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl StandardGammaOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        StandardGammaOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch._sample_dirichlet`.
+#[derive(Clone, Debug)]
+pub struct SampleDirichletOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for SampleDirichletOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SampleDirichletOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SampleDirichletOptions { generator: None }
     }
     /// Sets `generator` (default `None`).
     pub fn generator(mut self, generator: &Generator) -> Self {
@@ -3167,6 +3674,56 @@ impl NanquantileScalarOptions {
     /// Sets `interpolation` (default `"linear"`).
     pub fn interpolation(mut self, interpolation: &str) -> Self {
         self.interpolation = interpolation.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.frobenius_norm`.
+#[derive(Clone, Debug)]
+pub struct FrobeniusNormOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for FrobeniusNormOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FrobeniusNormOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FrobeniusNormOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.norm_except_dim`.
+#[derive(Clone, Debug)]
+pub struct NormExceptDimOptions {
+    pub(super) pow: i64,
+    pub(super) dim: i64,
+}
+impl Default for NormExceptDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NormExceptDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NormExceptDimOptions { pow: 2, dim: 0 }
+    }
+    /// Sets `pow` (default `2`).
+    pub fn pow(mut self, pow: i64) -> Self {
+        self.pow = pow;
+        self
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
         self
     }
 }

@@ -2872,3 +2872,326 @@ fn binomial_adaptor(count: &Tensor, prob: &Tensor, generator: Option<&Generator>
     call_fallback(&BINOMIAL_INFO, vec![count.into_value(), prob.into_value(), generator.into_value()])
         .and_then(Results::from_values)
 }
+
+/// Type of [`STANDARD_GAMMA`].
+pub type StandardGammaFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
+/// `_standard_gamma`: Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+pub static STANDARD_GAMMA: Op<StandardGammaFn> = Op::new(
+    &STANDARD_GAMMA_INFO,
+    &[(Key::Cpu, f::standard_gamma), (Key::Meta, f::standard_gamma_meta_fn)],
+    standard_gamma_adaptor,
+);
+static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
+    name: "_standard_gamma",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("generator", Ty::OptGenerator, D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._standard_gamma"],
+    composite: false,
+    boxed: standard_gamma_boxed,
+    doc: "Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.",
+    grad: Differentiability::Formula,
+};
+fn standard_gamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::standard_gamma(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
+}
+fn standard_gamma_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    call_fallback(&STANDARD_GAMMA_INFO, vec![self_.into_value(), generator.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn standard_gamma_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::standard_gamma(self_, generator)?;
+    out::copy_to_out("standard_gamma", out, &r)
+}
+fn standard_gamma_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::standard_gamma_meta_fn(self_, generator)?;
+    out::copy_to_out("standard_gamma", out, &r)
+}
+/// Type of [`STANDARD_GAMMA_OUT`].
+pub type StandardGammaOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
+/// `_standard_gamma.out`: Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+pub static STANDARD_GAMMA_OUT: Op<StandardGammaOutFn> = Op::new(
+    &STANDARD_GAMMA_OUT_INFO,
+    &[(Key::Cpu, standard_gamma_out_cpu), (Key::Meta, standard_gamma_out_meta)],
+    standard_gamma_out_adaptor,
+);
+static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
+    name: "_standard_gamma.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("generator", Ty::OptGenerator, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._standard_gamma"],
+    composite: false,
+    boxed: standard_gamma_out_boxed,
+    doc: "Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.",
+    grad: Differentiability::Formula,
+};
+fn standard_gamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::standard_gamma_out(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref(), &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn standard_gamma_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &STANDARD_GAMMA_OUT_INFO,
+        vec![self_.into_value(), generator.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static STANDARD_GAMMA_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "standard_gamma_grad",
+    label: "_standard_gamma_grad_cpu",
+    kernel: &flambeau_cpu::pointwise::STANDARD_GAMMA_GRAD,
+    promote: Promote::Default,
+};
+fn standard_gamma_grad_kernel(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    f::standard_gamma_grad_check(self_, output)?;
+    iter::pointwise(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[])
+}
+/// Type of [`STANDARD_GAMMA_GRAD`].
+pub type StandardGammaGradFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `_standard_gamma_grad`: The derivative of samples `output` of gamma distributions for their shapes.
+pub static STANDARD_GAMMA_GRAD: Op<StandardGammaGradFn> = Op::new(
+    &STANDARD_GAMMA_GRAD_INFO,
+    &[(Key::Cpu, standard_gamma_grad_kernel), (Key::Meta, standard_gamma_grad_kernel)],
+    standard_gamma_grad_adaptor,
+);
+static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
+    name: "_standard_gamma_grad",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("output", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._standard_gamma_grad"],
+    composite: false,
+    boxed: standard_gamma_grad_boxed,
+    doc: "The derivative of samples `output` of gamma distributions for their shapes.",
+    grad: Differentiability::Formula,
+};
+fn standard_gamma_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::standard_gamma_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn standard_gamma_grad_adaptor(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    call_fallback(&STANDARD_GAMMA_GRAD_INFO, vec![self_.into_value(), output.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn standard_gamma_grad_out_kernel(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::standard_gamma_grad_check(self_, output)?;
+    iter::pointwise_out(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[], out)
+}
+/// Type of [`STANDARD_GAMMA_GRAD_OUT`].
+pub type StandardGammaGradOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `_standard_gamma_grad.out`: The derivative of samples `output` of gamma distributions for their shapes.
+pub static STANDARD_GAMMA_GRAD_OUT: Op<StandardGammaGradOutFn> = Op::new(
+    &STANDARD_GAMMA_GRAD_OUT_INFO,
+    &[(Key::Cpu, standard_gamma_grad_out_kernel), (Key::Meta, standard_gamma_grad_out_kernel)],
+    standard_gamma_grad_out_adaptor,
+);
+static STANDARD_GAMMA_GRAD_OUT_INFO: OpInfo = OpInfo {
+    name: "_standard_gamma_grad.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("output", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._standard_gamma_grad"],
+    composite: false,
+    boxed: standard_gamma_grad_out_boxed,
+    doc: "The derivative of samples `output` of gamma distributions for their shapes.",
+    grad: Differentiability::Formula,
+};
+fn standard_gamma_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::standard_gamma_grad_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn standard_gamma_grad_out_adaptor(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &STANDARD_GAMMA_GRAD_OUT_INFO,
+        vec![self_.into_value(), output.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`SAMPLE_DIRICHLET`].
+pub type SampleDirichletFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
+/// `_sample_dirichlet`: Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+pub static SAMPLE_DIRICHLET: Op<SampleDirichletFn> = Op::new(
+    &SAMPLE_DIRICHLET_INFO,
+    &[(Key::Cpu, f::sample_dirichlet), (Key::Meta, f::sample_dirichlet_meta_fn)],
+    sample_dirichlet_adaptor,
+);
+static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
+    name: "_sample_dirichlet",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("generator", Ty::OptGenerator, D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._sample_dirichlet"],
+    composite: false,
+    boxed: sample_dirichlet_boxed,
+    doc: "Samples of Dirichlet distributions whose concentrations stand along the last dimension.",
+    grad: Differentiability::Formula,
+};
+fn sample_dirichlet_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::sample_dirichlet(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
+}
+fn sample_dirichlet_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    call_fallback(&SAMPLE_DIRICHLET_INFO, vec![self_.into_value(), generator.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn sample_dirichlet_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::sample_dirichlet(self_, generator)?;
+    out::copy_to_out("sample_dirichlet", out, &r)
+}
+fn sample_dirichlet_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::sample_dirichlet_meta_fn(self_, generator)?;
+    out::copy_to_out("sample_dirichlet", out, &r)
+}
+/// Type of [`SAMPLE_DIRICHLET_OUT`].
+pub type SampleDirichletOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
+/// `_sample_dirichlet.out`: Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+pub static SAMPLE_DIRICHLET_OUT: Op<SampleDirichletOutFn> = Op::new(
+    &SAMPLE_DIRICHLET_OUT_INFO,
+    &[(Key::Cpu, sample_dirichlet_out_cpu), (Key::Meta, sample_dirichlet_out_meta)],
+    sample_dirichlet_out_adaptor,
+);
+static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {
+    name: "_sample_dirichlet.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("generator", Ty::OptGenerator, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._sample_dirichlet"],
+    composite: false,
+    boxed: sample_dirichlet_out_boxed,
+    doc: "Samples of Dirichlet distributions whose concentrations stand along the last dimension.",
+    grad: Differentiability::Formula,
+};
+fn sample_dirichlet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::sample_dirichlet_out(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref(), &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn sample_dirichlet_out_adaptor(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &SAMPLE_DIRICHLET_OUT_INFO,
+        vec![self_.into_value(), generator.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static DIRICHLET_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "dirichlet_grad",
+    label: "_dirichlet_grad_cpu",
+    kernel: &flambeau_cpu::pointwise::DIRICHLET_GRAD,
+    promote: Promote::Default,
+};
+fn dirichlet_grad_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[])
+}
+/// Type of [`DIRICHLET_GRAD`].
+pub type DirichletGradFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+/// `_dirichlet_grad`: The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+pub static DIRICHLET_GRAD: Op<DirichletGradFn> = Op::new(
+    &DIRICHLET_GRAD_INFO,
+    &[(Key::Cpu, dirichlet_grad_kernel), (Key::Meta, dirichlet_grad_kernel)],
+    dirichlet_grad_adaptor,
+);
+static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
+    name: "_dirichlet_grad",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("alpha", Ty::Tensor, D::Required),
+            a("total", Ty::Tensor, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._dirichlet_grad"],
+    composite: false,
+    boxed: dirichlet_grad_boxed,
+    doc: "The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.",
+    grad: Differentiability::Formula,
+};
+fn dirichlet_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::dirichlet_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+}
+fn dirichlet_grad_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    call_fallback(&DIRICHLET_GRAD_INFO, vec![x.into_value(), alpha.into_value(), total.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn dirichlet_grad_out_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[], out)
+}
+/// Type of [`DIRICHLET_GRAD_OUT`].
+pub type DirichletGradOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `_dirichlet_grad.out`: The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+pub static DIRICHLET_GRAD_OUT: Op<DirichletGradOutFn> = Op::new(
+    &DIRICHLET_GRAD_OUT_INFO,
+    &[(Key::Cpu, dirichlet_grad_out_kernel), (Key::Meta, dirichlet_grad_out_kernel)],
+    dirichlet_grad_out_adaptor,
+);
+static DIRICHLET_GRAD_OUT_INFO: OpInfo = OpInfo {
+    name: "_dirichlet_grad.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("alpha", Ty::Tensor, D::Required),
+            a("total", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._dirichlet_grad"],
+    composite: false,
+    boxed: dirichlet_grad_out_boxed,
+    doc: "The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.",
+    grad: Differentiability::Formula,
+};
+fn dirichlet_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::dirichlet_grad_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn dirichlet_grad_out_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &DIRICHLET_GRAD_OUT_INFO,
+        vec![x.into_value(), alpha.into_value(), total.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}

@@ -4512,3 +4512,101 @@ fn nanquantile_scalar_out_adaptor(
     *out = arg(&v, 0)?;
     Ok(())
 }
+
+/// Type of [`FROBENIUS_NORM`].
+pub type FrobeniusNormFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
+/// `frobenius_norm.dim`: The root of the sum of squares over at most two dimensions; over all where none is given.
+pub static FROBENIUS_NORM: Op<FrobeniusNormFn> =
+    Op::composite(&FROBENIUS_NORM_INFO, f::frobenius_norm, frobenius_norm_adaptor);
+static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
+    name: "frobenius_norm.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.frobenius_norm"],
+    composite: true,
+    boxed: frobenius_norm_boxed,
+    doc: "The root of the sum of squares over at most two dimensions; over all where none is given.",
+    grad: Differentiability::Composite,
+};
+fn frobenius_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::frobenius_norm(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn frobenius_norm_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    call_fallback(&FROBENIUS_NORM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn frobenius_norm_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("frobenius_norm", &[self_], &[&*out])?;
+    let r = f::frobenius_norm(self_, dim, keepdim)?;
+    out::copy_to_out("frobenius_norm", out, &r)
+}
+/// Type of [`FROBENIUS_NORM_OUT`].
+pub type FrobeniusNormOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
+/// `frobenius_norm.dim_out`: The root of the sum of squares over at most two dimensions; over all where none is given.
+pub static FROBENIUS_NORM_OUT: Op<FrobeniusNormOutFn> =
+    Op::composite(&FROBENIUS_NORM_OUT_INFO, frobenius_norm_out_cpu, frobenius_norm_out_adaptor);
+static FROBENIUS_NORM_OUT_INFO: OpInfo = OpInfo {
+    name: "frobenius_norm.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.frobenius_norm"],
+    composite: true,
+    boxed: frobenius_norm_out_boxed,
+    doc: "The root of the sum of squares over at most two dimensions; over all where none is given.",
+    grad: Differentiability::Composite,
+};
+fn frobenius_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::frobenius_norm_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn frobenius_norm_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &FROBENIUS_NORM_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`NORM_EXCEPT_DIM`].
+pub type NormExceptDimFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
+/// `norm_except_dim`: The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+pub static NORM_EXCEPT_DIM: Op<NormExceptDimFn> =
+    Op::composite(&NORM_EXCEPT_DIM_INFO, f::norm_except_dim, norm_except_dim_adaptor);
+static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
+    name: "norm_except_dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("v", Ty::Tensor, D::Required), a("pow", Ty::Int, D::Int(2)), a("dim", Ty::Int, D::Int(0))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.norm_except_dim"],
+    composite: true,
+    boxed: norm_except_dim_boxed,
+    doc: "The norm over all dimensions but one, which keep their place with size 1; over all for -1.",
+    grad: Differentiability::Composite,
+};
+fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::norm_except_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+    call_fallback(&NORM_EXCEPT_DIM_INFO, vec![v.into_value(), pow.into_value(), dim.into_value()])
+        .and_then(Results::from_values)
+}

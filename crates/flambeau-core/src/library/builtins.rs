@@ -268,14 +268,9 @@ const NATIVE: &[(&str, NativeFn)] = &[
         promotion::set_default_dtype(dtype_of(a.first())?)?;
         Ok(vec![Value::None])
     }),
-    ("torch.manual_seed", |a, _| match a.first() {
-        Some(Value::Int(s)) => Ok(vec![Value::Generator(crate::generator::manual_seed(*s as u64))]),
-        _ => Err(Error::type_("manual_seed(): argument 'seed' must be int")),
-    }),
-    ("torch.initial_seed", |_, _| one(crate::generator::initial_seed() as i64)),
 ];
 
-fn truth(t: &Tensor) -> Result<bool> {
+pub(super) fn truth(t: &Tensor) -> Result<bool> {
     match t.numel() {
         1 => Ok(item(t)?.to_bool()),
         0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),

@@ -3,7 +3,7 @@
 //! Functions of `torch`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Means of windows that split one dimension evenly into `output_size`.
 #[doc(alias = "torch.adaptive_avg_pool1d")]
@@ -599,6 +599,28 @@ pub fn group_norm_with(input: &Tensor, num_groups: i64, o: GroupNormOptions) -> 
     expect(ops::group_norm(input, num_groups, o.weight.as_ref(), o.bias.as_ref(), o.eps, o.cudnn_enabled))
 }
 
+/// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
+#[doc(alias = "torch.gru_cell")]
+#[track_caller]
+pub fn gru_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Tensor {
+    expect(ops::gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+}
+
+/// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gru_cell_with(input: &Tensor, hx: &Tensor, w_ih: &Tensor, w_hh: &Tensor, o: GruCellOptions) -> Tensor {
+    expect(ops::gru_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
+}
+
 /// The input, and 0 within `-lambd..lambd`.
 #[doc(alias = "torch.hardshrink")]
 #[track_caller]
@@ -658,6 +680,34 @@ pub fn layer_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: Layer
         o.eps,
         o.cudnn_enable,
     ))
+}
+
+/// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
+#[doc(alias = "torch.lstm_cell")]
+#[track_caller]
+pub fn lstm_cell(
+    input: &Tensor,
+    hx: &[Tensor],
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> (Tensor, Tensor) {
+    expect(ops::lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+}
+
+/// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn lstm_cell_with(
+    input: &Tensor,
+    hx: &[Tensor],
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    o: LstmCellOptions,
+) -> (Tensor, Tensor) {
+    expect(ops::lstm_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
 }
 
 /// Largest values of windows over one dimension of an input of several planes.
@@ -891,6 +941,62 @@ pub fn rms_norm(input: &Tensor, normalized_shape: impl IntoDims, weight: Option<
 #[track_caller]
 pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNormOptions) -> Tensor {
     expect(ops::rms_norm(input, &normalized_shape.into_dims(), o.weight.as_ref(), o.eps))
+}
+
+/// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+#[doc(alias = "torch.rnn_relu_cell")]
+#[track_caller]
+pub fn rnn_relu_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Tensor {
+    expect(ops::rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+}
+
+/// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rnn_relu_cell_with(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    o: RnnReluCellOptions,
+) -> Tensor {
+    expect(ops::rnn_relu_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
+}
+
+/// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+#[doc(alias = "torch.rnn_tanh_cell")]
+#[track_caller]
+pub fn rnn_tanh_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Tensor {
+    expect(ops::rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+}
+
+/// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rnn_tanh_cell_with(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    o: RnnTanhCellOptions,
+) -> Tensor {
+    expect(ops::rnn_tanh_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
 }
 
 /// Self-normalising exponential linear unit.
