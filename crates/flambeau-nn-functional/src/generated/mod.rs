@@ -235,6 +235,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &loss::NLL_LOSS,
     &loss::CROSS_ENTROPY,
     &norm::NATIVE_BATCH_NORM,
+    &norm::BATCH_NORM_TRAIN,
+    &norm::BATCH_NORM_EVAL,
     &norm::NATIVE_BATCH_NORM_BACKWARD,
     &norm::BATCH_NORM,
     &norm::BATCH_NORM_TORCH,

@@ -19,11 +19,8 @@ pub type NativeBatchNormFn = fn(
     f64,
 ) -> Result<(Tensor, Tensor, Tensor)>;
 /// `native_batch_norm`: Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
-pub static NATIVE_BATCH_NORM: Op<NativeBatchNormFn> = Op::new(
-    &NATIVE_BATCH_NORM_INFO,
-    &[(Key::Cpu, f::native_batch_norm), (Key::Meta, f::native_batch_norm_meta_fn)],
-    native_batch_norm_adaptor,
-);
+pub static NATIVE_BATCH_NORM: Op<NativeBatchNormFn> =
+    Op::composite(&NATIVE_BATCH_NORM_INFO, f::native_batch_norm, native_batch_norm_adaptor);
 static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
     name: "native_batch_norm",
     owner: "flambeau-nn-functional",
@@ -41,10 +38,10 @@ static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
         returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
     },
     python: &["torch.native_batch_norm"],
-    composite: false,
+    composite: true,
     boxed: native_batch_norm_boxed,
     doc: "Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.",
-    grad: Differentiability::Formula,
+    grad: Differentiability::Composite,
 };
 fn native_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_batch_norm(
@@ -79,6 +76,147 @@ fn native_batch_norm_adaptor(
             running_var.into_value(),
             training.into_value(),
             momentum.into_value(),
+            eps.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`BATCH_NORM_TRAIN`].
+pub type BatchNormTrainFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_batch_norm_train`: `native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.
+pub static BATCH_NORM_TRAIN: Op<BatchNormTrainFn> = Op::new(
+    &BATCH_NORM_TRAIN_INFO,
+    &[(Key::Cpu, f::batch_norm_train), (Key::Meta, f::batch_norm_train_meta_fn)],
+    batch_norm_train_adaptor,
+);
+static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
+    name: "_batch_norm_train",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::OptTensor, D::Required),
+            a("running_var", Ty::OptTensor, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: batch_norm_train_boxed,
+    doc: "`native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.",
+    grad: Differentiability::Formula,
+};
+fn batch_norm_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::batch_norm_train(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn batch_norm_train_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &BATCH_NORM_TRAIN_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`BATCH_NORM_EVAL`].
+pub type BatchNormEvalFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_batch_norm_eval`: `native_batch_norm` by the running statistics.
+pub static BATCH_NORM_EVAL: Op<BatchNormEvalFn> = Op::new(
+    &BATCH_NORM_EVAL_INFO,
+    &[(Key::Cpu, f::batch_norm_eval), (Key::Meta, f::batch_norm_eval_meta_fn)],
+    batch_norm_eval_adaptor,
+);
+static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
+    name: "_batch_norm_eval",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::OptTensor, D::Required),
+            a("running_var", Ty::OptTensor, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: batch_norm_eval_boxed,
+    doc: "`native_batch_norm` by the running statistics.",
+    grad: Differentiability::Formula,
+};
+fn batch_norm_eval_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::batch_norm_eval(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn batch_norm_eval_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &BATCH_NORM_EVAL_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
             eps.into_value(),
         ],
     )
@@ -1660,7 +1798,12 @@ static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
             a("momentum", Ty::Float, D::Required),
             a("eps", Ty::Float, D::Required),
         ],
-        returns: &[("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor)],
+        returns: &[
+            ("output", Ty::Tensor),
+            ("save_mean", Ty::Tensor),
+            ("save_invstd", Ty::Tensor),
+            ("reserve", Ty::Tensor),
+        ],
     },
     python: &[],
     composite: true,
