@@ -92,16 +92,14 @@ fn stat_dtype(input: &Tensor, given: Option<&Tensor>) -> DType {
     given.map_or(input.dtype(), Tensor::dtype)
 }
 
-/// `native_batch_norm` on the meta device.
-pub fn native_batch_norm_meta_fn(
+/// Sizes and dtypes of batch normalisation.
+pub(super) fn batch_norm_meta(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     running_mean: Option<&Tensor>,
     running_var: Option<&Tensor>,
     training: bool,
-    _momentum: f64,
-    _eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let all =
         [(running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")];
@@ -118,26 +116,25 @@ pub fn native_batch_norm_meta_fn(
     let stat = || Tensor::empty_raw(&[n], d, input.device());
     Ok((empty(input.sizes(), input)?, stat()?, stat()?))
 }
-/// `native_batch_norm`
-pub fn native_batch_norm(
+/// With a momentum in training, without one by the running statistics.
+pub(super) fn batch_normalised(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     running_mean: Option<&Tensor>,
     running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
+    momentum: Option<f64>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let (y, mean, invstd) =
-        native_batch_norm_meta_fn(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
+        batch_norm_meta(input, weight, bias, running_mean, running_var, momentum.is_some())?;
     let (x, w, b) = (plain(input)?, plain_opt(weight)?, plain_opt(bias)?);
     let (rm, rv) = (plain_opt(running_mean)?, plain_opt(running_var)?);
     let shape = channels(x.sizes());
     let mut o = Operands::default();
     let (ix, iw, ib) = (o.read(&x), o.read_opt(&w), o.read_opt(&b));
     let iy = o.write(&y);
-    if !training {
+    let Some(momentum) = momentum else {
         let (im, iv) = (o.read_opt(&rm), o.read_opt(&rv));
         let a = o.hold()?;
         if let (Some(m), Some(v)) = (opt(&a, im)?, opt(&a, iv)?) {
@@ -156,7 +153,7 @@ pub fn native_batch_norm(
         drop(a);
         drop(o);
         return Ok((y, mean, invstd));
-    }
+    };
     let (im, iv) = (o.write(&mean), o.write(&invstd));
     let (irm, irv) = (o.write_opt(&rm), o.write_opt(&rv));
     {
