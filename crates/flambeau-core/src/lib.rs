@@ -5,6 +5,7 @@
 //! | [`tensor`] | [`Tensor`], the handle |
 //! | [`ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`functions`] | the same, ergonomic: defaults, conversions, panics with the error's text |
+//! | [`regeometry`] | a tensor's own geometry changed in place |
 //! | [`library`] | calls by name |
 //! | [`dispatch`] | operators as objects, dispatch keys |
 //!
@@ -16,6 +17,7 @@
 pub mod access;
 pub mod class;
 pub mod convert;
+pub mod determinism;
 pub mod device;
 #[allow(unsafe_code)]
 pub mod dispatch;
@@ -38,8 +40,11 @@ pub mod out;
 pub mod planned;
 pub mod print;
 pub mod promotion;
+pub mod quasirandom;
+pub mod regeometry;
 pub mod scalar;
 pub mod schema;
+pub mod settings;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod tensor;
