@@ -188,6 +188,8 @@ impl<T: FromValue> FromValue for Vec<T> {
 }
 
 /// Argument `i` of a boxed call.
+// Here and below: not inlined, since every operator has calls of these, and they are not where time goes.
+#[inline(never)]
 pub fn arg<T: FromValue>(args: &[Value], i: usize) -> Result<T> {
     match args.get(i) {
         Some(v) => T::from_value(v),
@@ -196,6 +198,7 @@ pub fn arg<T: FromValue>(args: &[Value], i: usize) -> Result<T> {
 }
 
 /// The one tensor at argument `i`, borrowed: no reference count is touched.
+#[inline(never)]
 pub fn tensor_arg(args: &[Value], i: usize) -> Result<&Tensor> {
     match args.get(i) {
         Some(Value::Tensor(t)) => Ok(t),
@@ -264,6 +267,17 @@ where
     }
 }
 
+/// An argument of a typed call, to be read as a value.
+pub trait AsValue {
+    /// Converts.
+    fn as_value(&self) -> Value;
+}
+impl<T: IntoValue + Copy> AsValue for T {
+    fn as_value(&self) -> Value {
+        (*self).into_value()
+    }
+}
+
 /// Results of a typed call as a list of values, and back.
 pub trait Results: Sized {
     /// To values.
@@ -282,6 +296,7 @@ impl Results for () {
 macro_rules! results_one {
     ($($t:ty),*) => {$(
         impl Results for $t {
+            #[inline(never)]
             fn into_values(self) -> Vec<Value> {
                 vec![self.into_value()]
             }
@@ -295,6 +310,7 @@ results_one!(Tensor, bool, i64, f64, Scalar, Vec<Tensor>, Vec<i64>, DType);
 macro_rules! results_tuple {
     ($($t:ident $i:tt),+) => {
         impl<$($t: IntoValue + FromValue),+> Results for ($($t,)+) {
+            #[inline(never)]
             fn into_values(self) -> Vec<Value> {
                 vec![$(self.$i.into_value()),+]
             }

@@ -259,6 +259,8 @@ real_functions! {
     erf(),
     /// Complementary error function.
     erfc(),
+    /// What the normal distribution has beyond |self|: `erfc(|self| / sqrt(2)) / 2`.
+    normal_tail(),
     /// Inverse error function.
     erfinv(),
     /// log |gamma(x)|.

@@ -372,14 +372,15 @@ fn adaptor(out: &mut String, form: &Form) {
     let stat = form.stat();
     let mutable = form.self_mut();
     let mut vals: Vec<String> =
-        form.row.schema.args.iter().map(|a| format!("{}.into_value()", arg_ident(&a.name))).collect();
+        form.row.schema.args.iter().map(|a| format!("&{}", arg_ident(&a.name))).collect();
     if mutable {
-        vals[0] = format!("(&*{}).into_value()", arg_ident(&form.row.schema.args[0].name));
+        vals[0] = format!("&&*{}", arg_ident(&form.row.schema.args[0].name));
     }
     let outs = form.outs();
-    vals.extend(outs.iter().map(|o| format!("(&*{o}).into_value()")));
+    vals.extend(outs.iter().map(|o| format!("&&*{o}")));
     let _ = writeln!(out, "fn {}_adaptor({}) -> Result<{}> {{", form.stem(), form.params_text(), form.ret());
-    let call = format!("call_fallback(&{stat}_INFO, vec![{}])", vals.join(", "));
+    let given = format!("(&{stat}_INFO, &[{}])", vals.join(", "));
+    let call = format!("call_fallback{given}");
     let targets: Vec<String> = if mutable { vec![arg_ident(&form.row.schema.args[0].name)] } else { outs };
     if !targets.is_empty() {
         let _ = writeln!(out, "let v = {call}?;");
@@ -390,6 +391,6 @@ fn adaptor(out: &mut String, form: &Form) {
     } else if form.writes() {
         let _ = writeln!(out, "{call}.map(drop)\n}}");
     } else {
-        let _ = writeln!(out, "{call}.and_then(Results::from_values)\n}}");
+        let _ = writeln!(out, "fallback{given}\n}}");
     }
 }

@@ -188,7 +188,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
          pub use {core}::convert::{{IntoDims, TensorOptions}};\n\
          pub use {core}::device::Device;\n\
-         pub use {core}::dispatch::op::{{Differentiability, call_fallback}};\n\
+         pub use {core}::dispatch::op::{{Differentiability, call_fallback, fallback}};\n\
          pub use {core}::dispatch::{{Key, KeySet, Op, OpInfo}};\n\
          pub use {core}::dispatch_util::{{device_keys, list_keys, opt_keys, opt_list_keys}};\n\
          pub use {core}::ergonomic::{{Operand, expect}};\n\

@@ -4,7 +4,7 @@ use super::keys::{ALL_KEYS, KEYS, Key, KeySet};
 use super::{registry, tls};
 use crate::error::{Error, Result};
 use crate::schema::Schema;
-use crate::value::Value;
+use crate::value::{AsValue, Results, Value};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -192,9 +192,17 @@ impl<F: Copy + Sync> AnyOp for Op<F> {
     }
 }
 
+/// [`call_fallback`] with typed results.
+#[inline(never)]
+pub fn fallback<R: Results>(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<R> {
+    call_fallback(info, args).and_then(R::from_values)
+}
+
 /// Hands a call to the boxed fallback of the highest key among the arguments' tensors that has one. Generated adaptors
-/// call this.
-pub fn call_fallback(info: &'static OpInfo, args: Vec<Value>) -> Result<Vec<Value>> {
+/// call this. Arguments come by reference, so that the many adaptors are small.
+#[inline(never)]
+pub fn call_fallback(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<Vec<Value>> {
+    let args: Vec<Value> = args.iter().map(|a| a.as_value()).collect();
     let keys = args.iter().fold(KeySet::EMPTY, |ks, v| ks | v.key_set());
     let ks = tls::effective(keys);
     for k in ALL_KEYS.iter().rev() {

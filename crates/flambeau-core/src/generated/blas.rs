@@ -39,7 +39,7 @@ fn mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn mm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    call_fallback(&MM_INFO, vec![self_.into_value(), mat2.into_value()]).and_then(Results::from_values)
+    fallback(&MM_INFO, &[&self_, &mat2])
 }
 
 fn mm_out_cpu(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -81,7 +81,7 @@ fn mm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mm_out_adaptor(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&MM_OUT_INFO, vec![self_.into_value(), mat2.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MM_OUT_INFO, &[&self_, &mat2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -118,7 +118,7 @@ fn bmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn bmm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    call_fallback(&BMM_INFO, vec![self_.into_value(), mat2.into_value()]).and_then(Results::from_values)
+    fallback(&BMM_INFO, &[&self_, &mat2])
 }
 
 fn bmm_out_cpu(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -160,7 +160,7 @@ fn bmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bmm_out_adaptor(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&BMM_OUT_INFO, vec![self_.into_value(), mat2.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&BMM_OUT_INFO, &[&self_, &mat2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -211,11 +211,7 @@ fn addmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ADDMM_INFO,
-        vec![self_.into_value(), mat1.into_value(), mat2.into_value(), beta.into_value(), alpha.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
 }
 
 fn addmm_inplace_cpu(
@@ -279,11 +275,7 @@ fn addmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    call_fallback(
-        &ADDMM__INFO,
-        vec![self_.into_value(), mat1.into_value(), mat2.into_value(), beta.into_value(), alpha.into_value()],
-    )
-    .map(drop)
+    call_fallback(&ADDMM__INFO, &[&self_, &mat1, &mat2, &beta, &alpha]).map(drop)
 }
 
 fn addmm_out_cpu(
@@ -356,17 +348,7 @@ fn addmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ADDMM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            mat1.into_value(),
-            mat2.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ADDMM_OUT_INFO, &[&self_, &mat1, &mat2, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -429,17 +411,7 @@ fn baddbmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &BADDBMM_INFO,
-        vec![
-            self_.into_value(),
-            batch1.into_value(),
-            batch2.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&BADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha])
 }
 
 fn baddbmm_inplace_cpu(
@@ -503,17 +475,7 @@ fn baddbmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    call_fallback(
-        &BADDBMM__INFO,
-        vec![
-            self_.into_value(),
-            batch1.into_value(),
-            batch2.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-        ],
-    )
-    .map(drop)
+    call_fallback(&BADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]).map(drop)
 }
 
 fn baddbmm_out_cpu(
@@ -589,17 +551,7 @@ fn baddbmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &BADDBMM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            batch1.into_value(),
-            batch2.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&BADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -647,17 +599,7 @@ fn addbmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ADDBMM_INFO,
-        vec![
-            self_.into_value(),
-            batch1.into_value(),
-            batch2.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha])
 }
 
 fn addbmm_inplace_cpu(
@@ -706,17 +648,7 @@ fn addbmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    call_fallback(
-        &ADDBMM__INFO,
-        vec![
-            self_.into_value(),
-            batch1.into_value(),
-            batch2.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-        ],
-    )
-    .map(drop)
+    call_fallback(&ADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]).map(drop)
 }
 
 fn addbmm_out_cpu(
@@ -775,17 +707,7 @@ fn addbmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ADDBMM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            batch1.into_value(),
-            batch2.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -821,11 +743,7 @@ fn addmv_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn addmv_adaptor(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &ADDMV_INFO,
-        vec![self_.into_value(), mat.into_value(), vec.into_value(), beta.into_value(), alpha.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADDMV_INFO, &[&self_, &mat, &vec, &beta, &alpha])
 }
 
 fn addmv_inplace_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
@@ -867,11 +785,7 @@ fn addmv_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    call_fallback(
-        &ADDMV__INFO,
-        vec![self_.into_value(), mat.into_value(), vec.into_value(), beta.into_value(), alpha.into_value()],
-    )
-    .map(drop)
+    call_fallback(&ADDMV__INFO, &[&self_, &mat, &vec, &beta, &alpha]).map(drop)
 }
 
 fn addmv_out_cpu(
@@ -930,17 +844,7 @@ fn addmv_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ADDMV_OUT_INFO,
-        vec![
-            self_.into_value(),
-            mat.into_value(),
-            vec.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ADDMV_OUT_INFO, &[&self_, &mat, &vec, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -976,11 +880,7 @@ fn addr_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn addr_adaptor(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &ADDR_INFO,
-        vec![self_.into_value(), vec1.into_value(), vec2.into_value(), beta.into_value(), alpha.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADDR_INFO, &[&self_, &vec1, &vec2, &beta, &alpha])
 }
 
 fn addr_inplace_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
@@ -1022,11 +922,7 @@ fn addr_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    call_fallback(
-        &ADDR__INFO,
-        vec![self_.into_value(), vec1.into_value(), vec2.into_value(), beta.into_value(), alpha.into_value()],
-    )
-    .map(drop)
+    call_fallback(&ADDR__INFO, &[&self_, &vec1, &vec2, &beta, &alpha]).map(drop)
 }
 
 fn addr_out_cpu(
@@ -1078,17 +974,7 @@ fn addr_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ADDR_OUT_INFO,
-        vec![
-            self_.into_value(),
-            vec1.into_value(),
-            vec2.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ADDR_OUT_INFO, &[&self_, &vec1, &vec2, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1117,7 +1003,7 @@ fn mv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn mv_adaptor(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    call_fallback(&MV_INFO, vec![self_.into_value(), vec.into_value()]).and_then(Results::from_values)
+    fallback(&MV_INFO, &[&self_, &vec])
 }
 
 fn mv_out_cpu(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1152,7 +1038,7 @@ fn mv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mv_out_adaptor(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&MV_OUT_INFO, vec![self_.into_value(), vec.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MV_OUT_INFO, &[&self_, &vec, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1178,7 +1064,7 @@ fn outer_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::outer(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn outer_adaptor(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    call_fallback(&OUTER_INFO, vec![self_.into_value(), vec2.into_value()]).and_then(Results::from_values)
+    fallback(&OUTER_INFO, &[&self_, &vec2])
 }
 
 fn outer_out_cpu(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1213,8 +1099,7 @@ fn outer_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn outer_out_adaptor(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&OUTER_OUT_INFO, vec![self_.into_value(), vec2.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&OUTER_OUT_INFO, &[&self_, &vec2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1251,7 +1136,7 @@ fn dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn dot_adaptor(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    call_fallback(&DOT_INFO, vec![self_.into_value(), tensor.into_value()]).and_then(Results::from_values)
+    fallback(&DOT_INFO, &[&self_, &tensor])
 }
 
 fn dot_out_cpu(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1293,8 +1178,7 @@ fn dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn dot_out_adaptor(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&DOT_OUT_INFO, vec![self_.into_value(), tensor.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&DOT_OUT_INFO, &[&self_, &tensor, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1323,7 +1207,7 @@ fn vdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn vdot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&VDOT_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&VDOT_INFO, &[&self_, &other])
 }
 
 fn vdot_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1358,8 +1242,7 @@ fn vdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn vdot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&VDOT_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&VDOT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1385,7 +1268,7 @@ fn inner_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::inner(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn inner_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&INNER_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&INNER_INFO, &[&self_, &other])
 }
 
 fn inner_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1420,8 +1303,7 @@ fn inner_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn inner_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&INNER_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&INNER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1447,7 +1329,7 @@ fn matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::matmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&MATMUL_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&MATMUL_INFO, &[&self_, &other])
 }
 
 fn matmul_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1482,8 +1364,7 @@ fn matmul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn matmul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&MATMUL_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MATMUL_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1525,11 +1406,7 @@ fn tensordot_adaptor(
     dims_self: &[i64],
     dims_other: &[i64],
 ) -> Result<Tensor> {
-    call_fallback(
-        &TENSORDOT_INFO,
-        vec![self_.into_value(), other.into_value(), dims_self.into_value(), dims_other.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&TENSORDOT_INFO, &[&self_, &other, &dims_self, &dims_other])
 }
 
 fn tensordot_out_cpu(
@@ -1585,16 +1462,7 @@ fn tensordot_out_adaptor(
     dims_other: &[i64],
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &TENSORDOT_OUT_INFO,
-        vec![
-            self_.into_value(),
-            other.into_value(),
-            dims_self.into_value(),
-            dims_other.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&TENSORDOT_OUT_INFO, &[&self_, &other, &dims_self, &dims_other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1620,7 +1488,7 @@ fn kron_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::kron(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn kron_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&KRON_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&KRON_INFO, &[&self_, &other])
 }
 
 fn kron_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1655,8 +1523,7 @@ fn kron_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn kron_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&KRON_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&KRON_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1680,7 +1547,7 @@ fn chain_matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::chain_matmul(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn chain_matmul_adaptor(matrices: &[Tensor]) -> Result<Tensor> {
-    call_fallback(&CHAIN_MATMUL_INFO, vec![matrices.into_value()]).and_then(Results::from_values)
+    fallback(&CHAIN_MATMUL_INFO, &[&matrices])
 }
 
 /// Type of [`MATRIX_POWER`].
@@ -1705,7 +1572,7 @@ fn matrix_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::matrix_power(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
-    call_fallback(&MATRIX_POWER_INFO, vec![self_.into_value(), n.into_value()]).and_then(Results::from_values)
+    fallback(&MATRIX_POWER_INFO, &[&self_, &n])
 }
 
 fn matrix_power_out_cpu(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
@@ -1741,10 +1608,7 @@ fn matrix_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn matrix_power_out_adaptor(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &MATRIX_POWER_OUT_INFO,
-        vec![self_.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&MATRIX_POWER_OUT_INFO, &[&self_, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1774,8 +1638,7 @@ fn mm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn mm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
-    call_fallback(&MM_DTYPE_INFO, vec![self_.into_value(), mat2.into_value(), out_dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MM_DTYPE_INFO, &[&self_, &mat2, &out_dtype])
 }
 
 fn mm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
@@ -1812,10 +1675,7 @@ fn mm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &MM_DTYPE_OUT_INFO,
-        vec![self_.into_value(), mat2.into_value(), out_dtype.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&MM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1845,8 +1705,7 @@ fn bmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bmm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn bmm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
-    call_fallback(&BMM_DTYPE_INFO, vec![self_.into_value(), mat2.into_value(), out_dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BMM_DTYPE_INFO, &[&self_, &mat2, &out_dtype])
 }
 
 fn bmm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
@@ -1883,10 +1742,7 @@ fn bmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bmm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &BMM_DTYPE_OUT_INFO,
-        vec![self_.into_value(), mat2.into_value(), out_dtype.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&BMM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1935,18 +1791,7 @@ fn addmm_dtype_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ADDMM_DTYPE_INFO,
-        vec![
-            self_.into_value(),
-            mat1.into_value(),
-            mat2.into_value(),
-            out_dtype.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADDMM_DTYPE_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha])
 }
 
 fn addmm_dtype_out_cpu(
@@ -2010,18 +1855,7 @@ fn addmm_dtype_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ADDMM_DTYPE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            mat1.into_value(),
-            mat2.into_value(),
-            out_dtype.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ADDMM_DTYPE_OUT_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2070,18 +1904,7 @@ fn baddbmm_dtype_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &BADDBMM_DTYPE_INFO,
-        vec![
-            self_.into_value(),
-            batch1.into_value(),
-            batch2.into_value(),
-            out_dtype.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&BADDBMM_DTYPE_INFO, &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha])
 }
 
 fn baddbmm_dtype_out_cpu(
@@ -2147,15 +1970,7 @@ fn baddbmm_dtype_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &BADDBMM_DTYPE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            batch1.into_value(),
-            batch2.into_value(),
-            out_dtype.into_value(),
-            beta.into_value(),
-            alpha.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())

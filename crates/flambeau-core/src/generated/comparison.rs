@@ -37,7 +37,7 @@ fn eq_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::eq(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn eq_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&EQ_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&EQ_INFO, &[&self_, &other])
 }
 
 fn eq_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -66,7 +66,7 @@ fn eq_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn eq_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&EQ__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&EQ__INFO, &[&self_, &other]).map(drop)
 }
 
 fn eq_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -100,7 +100,7 @@ fn eq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn eq_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&EQ_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&EQ_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -135,7 +135,7 @@ fn ne_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ne(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn ne_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&NE_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&NE_INFO, &[&self_, &other])
 }
 
 fn ne_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -164,7 +164,7 @@ fn ne_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn ne_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&NE__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&NE__INFO, &[&self_, &other]).map(drop)
 }
 
 fn ne_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -198,7 +198,7 @@ fn ne_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn ne_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&NE_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&NE_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -233,7 +233,7 @@ fn lt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn lt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LT_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&LT_INFO, &[&self_, &other])
 }
 
 fn lt_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -262,7 +262,7 @@ fn lt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&LT__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&LT__INFO, &[&self_, &other]).map(drop)
 }
 
 fn lt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -296,7 +296,7 @@ fn lt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LT_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -331,7 +331,7 @@ fn le_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::le(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn le_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LE_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&LE_INFO, &[&self_, &other])
 }
 
 fn le_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -360,7 +360,7 @@ fn le_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn le_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&LE__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&LE__INFO, &[&self_, &other]).map(drop)
 }
 
 fn le_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -394,7 +394,7 @@ fn le_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn le_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LE_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LE_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -429,7 +429,7 @@ fn gt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn gt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&GT_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&GT_INFO, &[&self_, &other])
 }
 
 fn gt_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -458,7 +458,7 @@ fn gt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn gt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&GT__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&GT__INFO, &[&self_, &other]).map(drop)
 }
 
 fn gt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -492,7 +492,7 @@ fn gt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn gt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&GT_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&GT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -527,7 +527,7 @@ fn ge_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ge(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn ge_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&GE_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&GE_INFO, &[&self_, &other])
 }
 
 fn ge_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -556,7 +556,7 @@ fn ge_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn ge_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&GE__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&GE__INFO, &[&self_, &other]).map(drop)
 }
 
 fn ge_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -590,7 +590,7 @@ fn ge_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn ge_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&GE_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&GE_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -629,8 +629,7 @@ fn logical_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logical_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn logical_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOGICAL_AND_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOGICAL_AND_INFO, &[&self_, &other])
 }
 
 fn logical_and_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -662,7 +661,7 @@ fn logical_and_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logical_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&LOGICAL_AND__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&LOGICAL_AND__INFO, &[&self_, &other]).map(drop)
 }
 
 fn logical_and_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -699,10 +698,7 @@ fn logical_and_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logical_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LOGICAL_AND_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOGICAL_AND_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -741,8 +737,7 @@ fn logical_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logical_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn logical_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOGICAL_OR_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOGICAL_OR_INFO, &[&self_, &other])
 }
 
 fn logical_or_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -774,7 +769,7 @@ fn logical_or_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logical_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&LOGICAL_OR__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&LOGICAL_OR__INFO, &[&self_, &other]).map(drop)
 }
 
 fn logical_or_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -811,10 +806,7 @@ fn logical_or_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logical_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LOGICAL_OR_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOGICAL_OR_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -853,8 +845,7 @@ fn logical_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logical_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn logical_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOGICAL_XOR_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOGICAL_XOR_INFO, &[&self_, &other])
 }
 
 fn logical_xor_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -886,7 +877,7 @@ fn logical_xor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logical_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&LOGICAL_XOR__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&LOGICAL_XOR__INFO, &[&self_, &other]).map(drop)
 }
 
 fn logical_xor_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -923,10 +914,7 @@ fn logical_xor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logical_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LOGICAL_XOR_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOGICAL_XOR_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -962,7 +950,7 @@ fn logical_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logical_not(tensor_arg(a, 0)?)?.into_values())
 }
 fn logical_not_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOGICAL_NOT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&LOGICAL_NOT_INFO, &[&self_])
 }
 
 fn logical_not_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -991,7 +979,7 @@ fn logical_not_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logical_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&LOGICAL_NOT__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&LOGICAL_NOT__INFO, &[&self_]).map(drop)
 }
 
 fn logical_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1024,7 +1012,7 @@ fn logical_not_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logical_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LOGICAL_NOT_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LOGICAL_NOT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1063,8 +1051,7 @@ fn bitwise_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn bitwise_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&BITWISE_AND_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BITWISE_AND_INFO, &[&self_, &other])
 }
 
 fn bitwise_and_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1096,7 +1083,7 @@ fn bitwise_and_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&BITWISE_AND__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&BITWISE_AND__INFO, &[&self_, &other]).map(drop)
 }
 
 fn bitwise_and_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1133,10 +1120,7 @@ fn bitwise_and_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &BITWISE_AND_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&BITWISE_AND_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1175,8 +1159,7 @@ fn bitwise_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn bitwise_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&BITWISE_OR_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BITWISE_OR_INFO, &[&self_, &other])
 }
 
 fn bitwise_or_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1208,7 +1191,7 @@ fn bitwise_or_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&BITWISE_OR__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&BITWISE_OR__INFO, &[&self_, &other]).map(drop)
 }
 
 fn bitwise_or_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1245,10 +1228,7 @@ fn bitwise_or_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &BITWISE_OR_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&BITWISE_OR_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1287,8 +1267,7 @@ fn bitwise_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn bitwise_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&BITWISE_XOR_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BITWISE_XOR_INFO, &[&self_, &other])
 }
 
 fn bitwise_xor_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1320,7 +1299,7 @@ fn bitwise_xor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&BITWISE_XOR__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&BITWISE_XOR__INFO, &[&self_, &other]).map(drop)
 }
 
 fn bitwise_xor_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1357,10 +1336,7 @@ fn bitwise_xor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &BITWISE_XOR_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&BITWISE_XOR_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1396,7 +1372,7 @@ fn bitwise_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_not(tensor_arg(a, 0)?)?.into_values())
 }
 fn bitwise_not_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&BITWISE_NOT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&BITWISE_NOT_INFO, &[&self_])
 }
 
 fn bitwise_not_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1425,7 +1401,7 @@ fn bitwise_not_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&BITWISE_NOT__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&BITWISE_NOT__INFO, &[&self_]).map(drop)
 }
 
 fn bitwise_not_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1458,7 +1434,7 @@ fn bitwise_not_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&BITWISE_NOT_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&BITWISE_NOT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1497,8 +1473,7 @@ fn bitwise_left_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_left_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn bitwise_left_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&BITWISE_LEFT_SHIFT_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BITWISE_LEFT_SHIFT_INFO, &[&self_, &other])
 }
 
 fn bitwise_left_shift_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1530,7 +1505,7 @@ fn bitwise_left_shift_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_left_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&BITWISE_LEFT_SHIFT__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&BITWISE_LEFT_SHIFT__INFO, &[&self_, &other]).map(drop)
 }
 
 fn bitwise_left_shift_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1567,10 +1542,7 @@ fn bitwise_left_shift_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_left_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &BITWISE_LEFT_SHIFT_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&BITWISE_LEFT_SHIFT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1609,8 +1581,7 @@ fn bitwise_right_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_right_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn bitwise_right_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&BITWISE_RIGHT_SHIFT_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BITWISE_RIGHT_SHIFT_INFO, &[&self_, &other])
 }
 
 fn bitwise_right_shift_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1642,7 +1613,7 @@ fn bitwise_right_shift_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_right_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&BITWISE_RIGHT_SHIFT__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&BITWISE_RIGHT_SHIFT__INFO, &[&self_, &other]).map(drop)
 }
 
 fn bitwise_right_shift_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1679,10 +1650,7 @@ fn bitwise_right_shift_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_right_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &BITWISE_RIGHT_SHIFT_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&BITWISE_RIGHT_SHIFT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1715,7 +1683,7 @@ fn isnan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isnan(tensor_arg(a, 0)?)?.into_values())
 }
 fn isnan_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ISNAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ISNAN_INFO, &[&self_])
 }
 
 static ISINF_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1746,7 +1714,7 @@ fn isinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isinf(tensor_arg(a, 0)?)?.into_values())
 }
 fn isinf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ISINF_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ISINF_INFO, &[&self_])
 }
 
 static ISFINITE_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1777,7 +1745,7 @@ fn isfinite_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isfinite(tensor_arg(a, 0)?)?.into_values())
 }
 fn isfinite_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ISFINITE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ISFINITE_INFO, &[&self_])
 }
 
 static ISPOSINF_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1809,7 +1777,7 @@ fn isposinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isposinf(tensor_arg(a, 0)?)?.into_values())
 }
 fn isposinf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ISPOSINF_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ISPOSINF_INFO, &[&self_])
 }
 
 fn isposinf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1843,7 +1811,7 @@ fn isposinf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn isposinf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ISPOSINF_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ISPOSINF_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1877,7 +1845,7 @@ fn isneginf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isneginf(tensor_arg(a, 0)?)?.into_values())
 }
 fn isneginf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ISNEGINF_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ISNEGINF_INFO, &[&self_])
 }
 
 fn isneginf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1911,7 +1879,7 @@ fn isneginf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn isneginf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ISNEGINF_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ISNEGINF_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1934,7 +1902,7 @@ fn isreal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isreal(tensor_arg(a, 0)?)?.into_values())
 }
 fn isreal_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ISREAL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ISREAL_INFO, &[&self_])
 }
 
 /// Type of [`ISCLOSE`].
@@ -1964,17 +1932,7 @@ fn isclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
 }
 fn isclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
-    call_fallback(
-        &ISCLOSE_INFO,
-        vec![
-            self_.into_value(),
-            other.into_value(),
-            rtol.into_value(),
-            atol.into_value(),
-            equal_nan.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ISCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan])
 }
 
 /// Type of [`ALLCLOSE`].
@@ -2004,17 +1962,7 @@ fn allclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::allclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
 }
 fn allclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
-    call_fallback(
-        &ALLCLOSE_INFO,
-        vec![
-            self_.into_value(),
-            other.into_value(),
-            rtol.into_value(),
-            atol.into_value(),
-            equal_nan.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ALLCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan])
 }
 
 /// Type of [`EQUAL`].
@@ -2038,5 +1986,5 @@ fn equal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::equal(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn equal_adaptor(self_: &Tensor, other: &Tensor) -> Result<bool> {
-    call_fallback(&EQUAL_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&EQUAL_INFO, &[&self_, &other])
 }

@@ -31,7 +31,7 @@ fn fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fill(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn fill_adaptor(self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    call_fallback(&FILL_INFO, vec![self_.into_value(), value.into_value()]).and_then(Results::from_values)
+    fallback(&FILL_INFO, &[&self_, &value])
 }
 
 fn fill_with_cpu(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
@@ -58,8 +58,7 @@ fn fill_with_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fill_with(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn fill_with_adaptor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    call_fallback(&FILL_WITH_INFO, vec![self_.into_value(), value.into_value()])
-        .and_then(Results::from_values)
+    fallback(&FILL_WITH_INFO, &[&self_, &value])
 }
 
 /// Type of [`DIFF`].
@@ -102,11 +101,7 @@ fn diff_adaptor(
     prepend: Option<&Tensor>,
     append: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &DIFF_INFO,
-        vec![self_.into_value(), n.into_value(), dim.into_value(), prepend.into_value(), append.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DIFF_INFO, &[&self_, &n, &dim, &prepend, &append])
 }
 
 fn diff_out_cpu(
@@ -175,17 +170,7 @@ fn diff_out_adaptor(
     append: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &DIFF_OUT_INFO,
-        vec![
-            self_.into_value(),
-            n.into_value(),
-            dim.into_value(),
-            prepend.into_value(),
-            append.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&DIFF_OUT_INFO, &[&self_, &n, &dim, &prepend, &append, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -218,8 +203,7 @@ fn dist_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn dist_adaptor(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
-    call_fallback(&DIST_INFO, vec![self_.into_value(), other.into_value(), p.into_value()])
-        .and_then(Results::from_values)
+    fallback(&DIST_INFO, &[&self_, &other, &p])
 }
 
 /// Type of [`COMBINATIONS`].
@@ -248,8 +232,7 @@ fn combinations_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::combinations(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn combinations_adaptor(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
-    call_fallback(&COMBINATIONS_INFO, vec![self_.into_value(), r.into_value(), with_replacement.into_value()])
-        .and_then(Results::from_values)
+    fallback(&COMBINATIONS_INFO, &[&self_, &r, &with_replacement])
 }
 
 /// Type of [`COV`].
@@ -289,11 +272,7 @@ fn cov_adaptor(
     fweights: Option<&Tensor>,
     aweights: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &COV_INFO,
-        vec![self_.into_value(), correction.into_value(), fweights.into_value(), aweights.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&COV_INFO, &[&self_, &correction, &fweights, &aweights])
 }
 
 /// Type of [`CORRCOEF`].
@@ -314,7 +293,7 @@ fn corrcoef_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::corrcoef(tensor_arg(a, 0)?)?.into_values())
 }
 fn corrcoef_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&CORRCOEF_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&CORRCOEF_INFO, &[&self_])
 }
 
 /// Type of [`VANDER`].
@@ -342,8 +321,7 @@ fn vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vander(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn vander_adaptor(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
-    call_fallback(&VANDER_INFO, vec![x.into_value(), n.into_value(), increasing.into_value()])
-        .and_then(Results::from_values)
+    fallback(&VANDER_INFO, &[&x, &n, &increasing])
 }
 
 /// Type of [`LINALG_VANDER`].
@@ -368,7 +346,7 @@ fn linalg_vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_vander(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn linalg_vander_adaptor(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
-    call_fallback(&LINALG_VANDER_INFO, vec![x.into_value(), n.into_value()]).and_then(Results::from_values)
+    fallback(&LINALG_VANDER_INFO, &[&x, &n])
 }
 
 /// Type of [`LINALG_VECDOT`].
@@ -397,8 +375,7 @@ fn linalg_vecdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_vecdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&LINALG_VECDOT_INFO, vec![x.into_value(), y.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LINALG_VECDOT_INFO, &[&x, &y, &dim])
 }
 
 fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
@@ -435,10 +412,7 @@ fn linalg_vecdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_vecdot_out_adaptor(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LINALG_VECDOT_OUT_INFO,
-        vec![x.into_value(), y.into_value(), dim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LINALG_VECDOT_OUT_INFO, &[&x, &y, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -470,11 +444,7 @@ fn linalg_diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn linalg_diagonal_adaptor(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    call_fallback(
-        &LINALG_DIAGONAL_INFO,
-        vec![a.into_value(), offset.into_value(), dim1.into_value(), dim2.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&LINALG_DIAGONAL_INFO, &[&a, &offset, &dim1, &dim2])
 }
 
 fn linalg_cross_cpu(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
@@ -506,8 +476,7 @@ fn linalg_cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn linalg_cross_adaptor(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&LINALG_CROSS_INFO, vec![self_.into_value(), other.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LINALG_CROSS_INFO, &[&self_, &other, &dim])
 }
 
 fn linalg_cross_out_cpu(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
@@ -544,10 +513,7 @@ fn linalg_cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LINALG_CROSS_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), dim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LINALG_CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -577,8 +543,7 @@ fn cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    call_fallback(&CROSS_INFO, vec![self_.into_value(), other.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CROSS_INFO, &[&self_, &other, &dim])
 }
 
 fn cross_out_cpu(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
@@ -614,10 +579,7 @@ fn cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &CROSS_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), dim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -651,11 +613,7 @@ fn renorm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::renorm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn renorm_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &RENORM_INFO,
-        vec![self_.into_value(), p.into_value(), dim.into_value(), maxnorm.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm])
 }
 
 fn renorm_inplace_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
@@ -691,11 +649,7 @@ fn renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn renorm_inplace_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
-    call_fallback(
-        &RENORM__INFO,
-        vec![self_.into_value(), p.into_value(), dim.into_value(), maxnorm.into_value()],
-    )
-    .map(drop)
+    call_fallback(&RENORM__INFO, &[&self_, &p, &dim, &maxnorm]).map(drop)
 }
 
 fn renorm_out_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
@@ -732,16 +686,7 @@ fn renorm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn renorm_out_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &RENORM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            p.into_value(),
-            dim.into_value(),
-            maxnorm.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&RENORM_OUT_INFO, &[&self_, &p, &dim, &maxnorm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -798,17 +743,7 @@ fn as_strided_scatter_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &AS_STRIDED_SCATTER_INFO,
-        vec![
-            self_.into_value(),
-            src.into_value(),
-            size.into_value(),
-            stride.into_value(),
-            storage_offset.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&AS_STRIDED_SCATTER_INFO, &[&self_, &src, &size, &stride, &storage_offset])
 }
 
 /// Type of [`LINALG_MULTI_DOT`].
@@ -830,7 +765,7 @@ fn linalg_multi_dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_multi_dot(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn linalg_multi_dot_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    call_fallback(&LINALG_MULTI_DOT_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&LINALG_MULTI_DOT_INFO, &[&tensors])
 }
 
 fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -870,7 +805,7 @@ fn linalg_multi_dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_multi_dot_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LINALG_MULTI_DOT_OUT_INFO, vec![tensors.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LINALG_MULTI_DOT_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -906,16 +841,7 @@ fn isin_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ISIN_INFO,
-        vec![
-            elements.into_value(),
-            test_elements.into_value(),
-            assume_unique.into_value(),
-            invert.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ISIN_INFO, &[&elements, &test_elements, &assume_unique, &invert])
 }
 
 fn isin_out_cpu(
@@ -964,16 +890,7 @@ fn isin_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ISIN_OUT_INFO,
-        vec![
-            elements.into_value(),
-            test_elements.into_value(),
-            assume_unique.into_value(),
-            invert.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ISIN_OUT_INFO, &[&elements, &test_elements, &assume_unique, &invert, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1010,16 +927,7 @@ fn isin_number_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ISIN_NUMBER_INFO,
-        vec![
-            elements.into_value(),
-            test_element.into_value(),
-            assume_unique.into_value(),
-            invert.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ISIN_NUMBER_INFO, &[&elements, &test_element, &assume_unique, &invert])
 }
 
 fn isin_number_out_cpu(
@@ -1069,16 +977,8 @@ fn isin_number_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ISIN_NUMBER_OUT_INFO,
-        vec![
-            elements.into_value(),
-            test_element.into_value(),
-            assume_unique.into_value(),
-            invert.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&ISIN_NUMBER_OUT_INFO, &[&elements, &test_element, &assume_unique, &invert, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1115,16 +1015,7 @@ fn number_isin_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NUMBER_ISIN_INFO,
-        vec![
-            element.into_value(),
-            test_elements.into_value(),
-            assume_unique.into_value(),
-            invert.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NUMBER_ISIN_INFO, &[&element, &test_elements, &assume_unique, &invert])
 }
 
 fn number_isin_out_cpu(
@@ -1174,16 +1065,8 @@ fn number_isin_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NUMBER_ISIN_OUT_INFO,
-        vec![
-            element.into_value(),
-            test_elements.into_value(),
-            assume_unique.into_value(),
-            invert.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&NUMBER_ISIN_OUT_INFO, &[&element, &test_elements, &assume_unique, &invert, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1215,11 +1098,7 @@ fn cdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn cdist_adaptor(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
-    call_fallback(
-        &CDIST_INFO,
-        vec![x1.into_value(), x2.into_value(), p.into_value(), compute_mode.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&CDIST_INFO, &[&x1, &x2, &p, &compute_mode])
 }
 
 /// Type of [`PDIST`].
@@ -1243,7 +1122,7 @@ fn pdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pdist(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn pdist_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
-    call_fallback(&PDIST_INFO, vec![self_.into_value(), p.into_value()]).and_then(Results::from_values)
+    fallback(&PDIST_INFO, &[&self_, &p])
 }
 
 /// Type of [`EMPTY_PERMUTED`].
@@ -1299,18 +1178,7 @@ fn empty_permuted_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &EMPTY_PERMUTED_INFO,
-        vec![
-            size.into_value(),
-            physical_layout.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&EMPTY_PERMUTED_INFO, &[&size, &physical_layout, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`CHUNK_CAT`].
@@ -1338,8 +1206,7 @@ fn chunk_cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn chunk_cat_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
-    call_fallback(&CHUNK_CAT_INFO, vec![tensors.into_value(), dim.into_value(), num_chunks.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CHUNK_CAT_INFO, &[&tensors, &dim, &num_chunks])
 }
 
 fn chunk_cat_out_cpu(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
@@ -1384,10 +1251,7 @@ fn chunk_cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn chunk_cat_out_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &CHUNK_CAT_OUT_INFO,
-        vec![tensors.into_value(), dim.into_value(), num_chunks.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&CHUNK_CAT_OUT_INFO, &[&tensors, &dim, &num_chunks, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }

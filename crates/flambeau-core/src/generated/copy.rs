@@ -29,8 +29,7 @@ fn clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clone(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn clone_adaptor(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    call_fallback(&CLONE_INFO, vec![self_.into_value(), memory_format.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CLONE_INFO, &[&self_, &memory_format])
 }
 
 /// Type of [`COPY_`].
@@ -60,8 +59,7 @@ fn copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn copy_inplace_adaptor(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    call_fallback(&COPY__INFO, vec![self_.into_value(), src.into_value(), non_blocking.into_value()])
-        .map(drop)
+    call_fallback(&COPY__INFO, &[&self_, &src, &non_blocking]).map(drop)
 }
 
 /// Type of [`TO_COPY`].
@@ -119,19 +117,7 @@ fn to_copy_adaptor(
     non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &TO_COPY_INFO,
-        vec![
-            self_.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            non_blocking.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&TO_COPY_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &memory_format])
 }
 
 /// Type of [`TO`].
@@ -192,20 +178,7 @@ fn to_adaptor(
     copy: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &TO_INFO,
-        vec![
-            self_.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            non_blocking.into_value(),
-            copy.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&TO_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &copy, &memory_format])
 }
 
 /// Type of [`CONTIGUOUS`].
@@ -232,8 +205,7 @@ fn contiguous_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::contiguous(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn contiguous_adaptor(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
-    call_fallback(&CONTIGUOUS_INFO, vec![self_.into_value(), memory_format.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CONTIGUOUS_INFO, &[&self_, &memory_format])
 }
 
 /// Type of [`RESOLVE_CONJ`].
@@ -255,7 +227,7 @@ fn resolve_conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::resolve_conj(tensor_arg(a, 0)?)?.into_values())
 }
 fn resolve_conj_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&RESOLVE_CONJ_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&RESOLVE_CONJ_INFO, &[&self_])
 }
 
 /// Type of [`RESOLVE_NEG`].
@@ -277,5 +249,5 @@ fn resolve_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::resolve_neg(tensor_arg(a, 0)?)?.into_values())
 }
 fn resolve_neg_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&RESOLVE_NEG_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&RESOLVE_NEG_INFO, &[&self_])
 }

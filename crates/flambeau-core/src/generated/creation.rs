@@ -54,18 +54,7 @@ fn empty_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &EMPTY_INFO,
-        vec![
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&EMPTY_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
 fn empty_out_cpu(
@@ -190,15 +179,7 @@ fn empty_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &EMPTY_OUT_INFO,
-        vec![
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&size, &dtype, &layout, &device, &pin_memory, &memory_format, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -257,18 +238,7 @@ fn empty_strided_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &EMPTY_STRIDED_INFO,
-        vec![
-            size.into_value(),
-            stride.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&EMPTY_STRIDED_INFO, &[&size, &stride, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`ZEROS`].
@@ -308,17 +278,7 @@ fn zeros_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ZEROS_INFO,
-        vec![
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ZEROS_INFO, &[&size, &dtype, &layout, &device, &pin_memory])
 }
 
 fn zeros_out_cpu(
@@ -420,17 +380,7 @@ fn zeros_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ZEROS_OUT_INFO,
-        vec![
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ZEROS_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -472,17 +422,7 @@ fn ones_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ONES_INFO,
-        vec![
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ONES_INFO, &[&size, &dtype, &layout, &device, &pin_memory])
 }
 
 fn ones_out_cpu(
@@ -584,17 +524,7 @@ fn ones_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ONES_OUT_INFO,
-        vec![
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ONES_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -640,18 +570,7 @@ fn full_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &FULL_INFO,
-        vec![
-            size.into_value(),
-            fill_value.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&FULL_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory])
 }
 
 fn full_out_cpu(
@@ -774,18 +693,8 @@ fn full_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &FULL_OUT_INFO,
-        vec![
-            size.into_value(),
-            fill_value.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&FULL_OUT_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -842,18 +751,7 @@ fn empty_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &EMPTY_LIKE_INFO,
-        vec![
-            self_.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&EMPTY_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
 /// Type of [`ZEROS_LIKE`].
@@ -908,18 +806,7 @@ fn zeros_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ZEROS_LIKE_INFO,
-        vec![
-            self_.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ZEROS_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
 /// Type of [`ONES_LIKE`].
@@ -974,18 +861,7 @@ fn ones_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ONES_LIKE_INFO,
-        vec![
-            self_.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ONES_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
 /// Type of [`FULL_LIKE`].
@@ -1051,19 +927,7 @@ fn full_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &FULL_LIKE_INFO,
-        vec![
-            self_.into_value(),
-            fill_value.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&FULL_LIKE_INFO, &[&self_, &fill_value, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
 /// Type of [`FILL_`].
@@ -1089,7 +953,7 @@ fn fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn fill_inplace_adaptor(self_: &Tensor, value: Scalar) -> Result<()> {
-    call_fallback(&FILL__INFO, vec![self_.into_value(), value.into_value()]).map(drop)
+    call_fallback(&FILL__INFO, &[&self_, &value]).map(drop)
 }
 
 /// Type of [`FILL_TENSOR_`].
@@ -1118,7 +982,7 @@ fn fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn fill_tensor_inplace_adaptor(self_: &Tensor, value: &Tensor) -> Result<()> {
-    call_fallback(&FILL_TENSOR__INFO, vec![self_.into_value(), value.into_value()]).map(drop)
+    call_fallback(&FILL_TENSOR__INFO, &[&self_, &value]).map(drop)
 }
 
 /// Type of [`ZERO_`].
@@ -1141,7 +1005,7 @@ fn zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn zero_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ZERO__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ZERO__INFO, &[&self_]).map(drop)
 }
 
 /// Type of [`EYE`].
@@ -1181,17 +1045,7 @@ fn eye_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &EYE_INFO,
-        vec![
-            n.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&EYE_INFO, &[&n, &dtype, &layout, &device, &pin_memory])
 }
 
 fn eye_out_cpu(
@@ -1293,17 +1147,7 @@ fn eye_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &EYE_OUT_INFO,
-        vec![
-            n.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&EYE_OUT_INFO, &[&n, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1347,18 +1191,7 @@ fn eye_m_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &EYE_M_INFO,
-        vec![
-            n.into_value(),
-            m.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&EYE_M_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory])
 }
 
 fn eye_m_out_cpu(
@@ -1466,18 +1299,7 @@ fn eye_m_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &EYE_M_OUT_INFO,
-        vec![
-            n.into_value(),
-            m.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&EYE_M_OUT_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1519,17 +1341,7 @@ fn arange_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ARANGE_INFO,
-        vec![
-            end.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ARANGE_INFO, &[&end, &dtype, &layout, &device, &pin_memory])
 }
 
 fn arange_out_cpu(
@@ -1631,17 +1443,7 @@ fn arange_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ARANGE_OUT_INFO,
-        vec![
-            end.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ARANGE_OUT_INFO, &[&end, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1692,18 +1494,7 @@ fn arange_start_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ARANGE_START_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ARANGE_START_INFO, &[&start, &end, &dtype, &layout, &device, &pin_memory])
 }
 
 fn arange_start_out_cpu(
@@ -1820,15 +1611,7 @@ fn arange_start_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &ARANGE_START_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1882,19 +1665,7 @@ fn arange_step_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ARANGE_STEP_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            step.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ARANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
 }
 
 fn arange_step_out_cpu(
@@ -2027,16 +1798,7 @@ fn arange_step_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &ARANGE_STEP_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            step.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2090,19 +1852,7 @@ fn range_step_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RANGE_STEP_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            step.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
 }
 
 fn range_step_out_cpu(
@@ -2235,16 +1985,7 @@ fn range_step_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &RANGE_STEP_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            step.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2306,19 +2047,7 @@ fn linspace_tensors_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LINSPACE_TENSORS_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LINSPACE_TENSORS_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
 }
 
 fn linspace_tensors_out_cpu(
@@ -2451,16 +2180,7 @@ fn linspace_tensors_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LINSPACE_TENSORS_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2522,19 +2242,7 @@ fn linspace_scalar_tensor_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LINSPACE_SCALAR_TENSOR_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LINSPACE_SCALAR_TENSOR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
 }
 
 fn linspace_scalar_tensor_out_cpu(
@@ -2667,16 +2375,7 @@ fn linspace_scalar_tensor_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LINSPACE_SCALAR_TENSOR_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2738,19 +2437,7 @@ fn linspace_tensor_scalar_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LINSPACE_TENSOR_SCALAR_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LINSPACE_TENSOR_SCALAR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
 }
 
 fn linspace_tensor_scalar_out_cpu(
@@ -2883,16 +2570,7 @@ fn linspace_tensor_scalar_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LINSPACE_TENSOR_SCALAR_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2946,19 +2624,7 @@ fn linspace_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LINSPACE_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LINSPACE_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
 }
 
 fn linspace_out_cpu(
@@ -3091,16 +2757,7 @@ fn linspace_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LINSPACE_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3173,20 +2830,7 @@ fn logspace_tensors_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LOGSPACE_TENSORS_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            base.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LOGSPACE_TENSORS_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
 }
 
 fn logspace_tensors_out_cpu(
@@ -3327,17 +2971,7 @@ fn logspace_tensors_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LOGSPACE_TENSORS_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            base.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3410,20 +3044,10 @@ fn logspace_scalar_tensor_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &LOGSPACE_SCALAR_TENSOR_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            base.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
     )
-    .and_then(Results::from_values)
 }
 
 fn logspace_scalar_tensor_out_cpu(
@@ -3564,17 +3188,7 @@ fn logspace_scalar_tensor_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LOGSPACE_SCALAR_TENSOR_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            base.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3647,20 +3261,10 @@ fn logspace_tensor_scalar_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &LOGSPACE_TENSOR_SCALAR_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            base.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
     )
-    .and_then(Results::from_values)
 }
 
 fn logspace_tensor_scalar_out_cpu(
@@ -3801,17 +3405,7 @@ fn logspace_tensor_scalar_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LOGSPACE_TENSOR_SCALAR_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            base.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3884,20 +3478,7 @@ fn logspace_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LOGSPACE_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            base.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LOGSPACE_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
 }
 
 fn logspace_out_cpu(
@@ -4038,17 +3619,7 @@ fn logspace_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LOGSPACE_OUT_INFO,
-        vec![
-            start.into_value(),
-            end.into_value(),
-            steps.into_value(),
-            base.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4107,18 +3678,7 @@ fn new_empty_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NEW_EMPTY_INFO,
-        vec![
-            self_.into_value(),
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NEW_EMPTY_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`NEW_ZEROS`].
@@ -4174,18 +3734,7 @@ fn new_zeros_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NEW_ZEROS_INFO,
-        vec![
-            self_.into_value(),
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NEW_ZEROS_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`NEW_ONES`].
@@ -4241,18 +3790,7 @@ fn new_ones_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NEW_ONES_INFO,
-        vec![
-            self_.into_value(),
-            size.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NEW_ONES_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`NEW_FULL`].
@@ -4318,19 +3856,7 @@ fn new_full_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NEW_FULL_INFO,
-        vec![
-            self_.into_value(),
-            size.into_value(),
-            fill_value.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NEW_FULL_INFO, &[&self_, &size, &fill_value, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`NEW_EMPTY_STRIDED`].
@@ -4396,19 +3922,7 @@ fn new_empty_strided_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NEW_EMPTY_STRIDED_INFO,
-        vec![
-            self_.into_value(),
-            size.into_value(),
-            stride.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NEW_EMPTY_STRIDED_INFO, &[&self_, &size, &stride, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`TRIL_INDICES`].
@@ -4459,19 +3973,7 @@ fn tril_indices_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &TRIL_INDICES_INFO,
-        vec![
-            row.into_value(),
-            col.into_value(),
-            offset.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&TRIL_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`TRIU_INDICES`].
@@ -4522,17 +4024,5 @@ fn triu_indices_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &TRIU_INDICES_INFO,
-        vec![
-            row.into_value(),
-            col.into_value(),
-            offset.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&TRIU_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
 }

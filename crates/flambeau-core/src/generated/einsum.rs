@@ -37,6 +37,5 @@ fn einsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values())
 }
 fn einsum_adaptor(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
-    call_fallback(&EINSUM_INFO, vec![equation.into_value(), tensors.into_value(), path.into_value()])
-        .and_then(Results::from_values)
+    fallback(&EINSUM_INFO, &[&equation, &tensors, &path])
 }

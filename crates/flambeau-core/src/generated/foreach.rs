@@ -34,8 +34,7 @@ fn _foreach_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mm(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_mm_adaptor(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MM_INFO, vec![self_.into_value(), mat2.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MM_INFO, &[&self_, &mat2])
 }
 
 fn _foreach_clone_each(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
@@ -64,8 +63,7 @@ fn _foreach_clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clone(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_clone_adaptor(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_CLONE_INFO, vec![self_.into_value(), memory_format.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_CLONE_INFO, &[&self_, &memory_format])
 }
 
 fn _foreach_copy_inplace_each(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
@@ -103,8 +101,7 @@ fn _foreach_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_copy_inplace_adaptor(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
-    call_fallback(&_FOREACH_COPY__INFO, vec![self_.into_value(), src.into_value(), non_blocking.into_value()])
-        .map(drop)
+    call_fallback(&_FOREACH_COPY__INFO, &[&self_, &src, &non_blocking]).map(drop)
 }
 
 fn _foreach_zero_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -134,7 +131,7 @@ fn _foreach_zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_zero_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ZERO__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ZERO__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_add_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -164,8 +161,7 @@ fn _foreach_add_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_add_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_add_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ADD_SCALAR_INFO, vec![self_.into_value(), scalar.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_ADD_SCALAR_INFO, &[&self_, &scalar])
 }
 
 fn _foreach_add_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
@@ -202,7 +198,7 @@ fn _foreach_add_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_ADD_SCALAR__INFO, vec![self_.into_value(), scalar.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ADD_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
 fn _foreach_add_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -235,8 +231,7 @@ fn _foreach_add_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_add_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
 }
 fn _foreach_add_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ADD_SCALAR_LIST_INFO, vec![self_.into_value(), scalars.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_ADD_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
 fn _foreach_add_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
@@ -273,7 +268,7 @@ fn _foreach_add_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_ADD_SCALAR_LIST__INFO, vec![self_.into_value(), scalars.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ADD_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
 fn _foreach_add_tensor_each(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
@@ -307,8 +302,7 @@ fn _foreach_add_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_add_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn _foreach_add_tensor_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ADD_TENSOR_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_ADD_TENSOR_INFO, &[&self_, &other, &alpha])
 }
 
 fn _foreach_add_tensor_inplace_each(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
@@ -349,11 +343,7 @@ fn _foreach_add_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
-    call_fallback(
-        &_FOREACH_ADD_TENSOR__INFO,
-        vec![self_.into_value(), other.into_value(), alpha.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_ADD_TENSOR__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
 fn _foreach_add_list_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
@@ -388,8 +378,7 @@ fn _foreach_add_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn _foreach_add_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ADD_LIST_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_ADD_LIST_INFO, &[&self_, &other, &alpha])
 }
 
 fn _foreach_add_list_inplace_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
@@ -430,8 +419,7 @@ fn _foreach_add_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_ADD_LIST__INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .map(drop)
+    call_fallback(&_FOREACH_ADD_LIST__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
 fn _foreach_sub_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -461,8 +449,7 @@ fn _foreach_sub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sub_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_sub_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_SUB_SCALAR_INFO, vec![self_.into_value(), scalar.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_SUB_SCALAR_INFO, &[&self_, &scalar])
 }
 
 fn _foreach_sub_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
@@ -499,7 +486,7 @@ fn _foreach_sub_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sub_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_SUB_SCALAR__INFO, vec![self_.into_value(), scalar.into_value()]).map(drop)
+    call_fallback(&_FOREACH_SUB_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
 fn _foreach_sub_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -532,8 +519,7 @@ fn _foreach_sub_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sub_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
 }
 fn _foreach_sub_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_SUB_SCALAR_LIST_INFO, vec![self_.into_value(), scalars.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_SUB_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
 fn _foreach_sub_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
@@ -570,7 +556,7 @@ fn _foreach_sub_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sub_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_SUB_SCALAR_LIST__INFO, vec![self_.into_value(), scalars.into_value()]).map(drop)
+    call_fallback(&_FOREACH_SUB_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
 fn _foreach_sub_list_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
@@ -605,8 +591,7 @@ fn _foreach_sub_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn _foreach_sub_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_SUB_LIST_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_SUB_LIST_INFO, &[&self_, &other, &alpha])
 }
 
 fn _foreach_sub_list_inplace_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
@@ -647,8 +632,7 @@ fn _foreach_sub_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sub_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_SUB_LIST__INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .map(drop)
+    call_fallback(&_FOREACH_SUB_LIST__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
 fn _foreach_mul_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -681,8 +665,7 @@ fn _foreach_mul_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mul_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
 }
 fn _foreach_mul_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MUL_SCALAR_LIST_INFO, vec![self_.into_value(), scalars.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MUL_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
 fn _foreach_mul_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
@@ -719,7 +702,7 @@ fn _foreach_mul_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_mul_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_MUL_SCALAR_LIST__INFO, vec![self_.into_value(), scalars.into_value()]).map(drop)
+    call_fallback(&_FOREACH_MUL_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
 fn _foreach_mul_tensor_each(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
@@ -749,8 +732,7 @@ fn _foreach_mul_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mul_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn _foreach_mul_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MUL_TENSOR_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MUL_TENSOR_INFO, &[&self_, &other])
 }
 
 fn _foreach_mul_tensor_inplace_each(self_: &[Tensor], other: &Tensor) -> Result<()> {
@@ -787,7 +769,7 @@ fn _foreach_mul_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_mul_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Result<()> {
-    call_fallback(&_FOREACH_MUL_TENSOR__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&_FOREACH_MUL_TENSOR__INFO, &[&self_, &other]).map(drop)
 }
 
 fn _foreach_mul_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -817,8 +799,7 @@ fn _foreach_mul_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mul_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_mul_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MUL_LIST_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MUL_LIST_INFO, &[&self_, &other])
 }
 
 fn _foreach_mul_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
@@ -855,7 +836,7 @@ fn _foreach_mul_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_mul_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_MUL_LIST__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&_FOREACH_MUL_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
 fn _foreach_mul_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -885,8 +866,7 @@ fn _foreach_mul_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mul_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_mul_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MUL_SCALAR_INFO, vec![self_.into_value(), scalar.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MUL_SCALAR_INFO, &[&self_, &scalar])
 }
 
 fn _foreach_mul_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
@@ -923,7 +903,7 @@ fn _foreach_mul_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_mul_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_MUL_SCALAR__INFO, vec![self_.into_value(), scalar.into_value()]).map(drop)
+    call_fallback(&_FOREACH_MUL_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
 fn _foreach_div_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -956,8 +936,7 @@ fn _foreach_div_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_div_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
 }
 fn _foreach_div_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_DIV_SCALAR_LIST_INFO, vec![self_.into_value(), scalars.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_DIV_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
 fn _foreach_div_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
@@ -994,7 +973,7 @@ fn _foreach_div_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_div_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_DIV_SCALAR_LIST__INFO, vec![self_.into_value(), scalars.into_value()]).map(drop)
+    call_fallback(&_FOREACH_DIV_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
 fn _foreach_div_tensor_each(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
@@ -1024,8 +1003,7 @@ fn _foreach_div_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_div_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn _foreach_div_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_DIV_TENSOR_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_DIV_TENSOR_INFO, &[&self_, &other])
 }
 
 fn _foreach_div_tensor_inplace_each(self_: &[Tensor], other: &Tensor) -> Result<()> {
@@ -1062,7 +1040,7 @@ fn _foreach_div_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_div_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Result<()> {
-    call_fallback(&_FOREACH_DIV_TENSOR__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&_FOREACH_DIV_TENSOR__INFO, &[&self_, &other]).map(drop)
 }
 
 fn _foreach_div_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -1092,8 +1070,7 @@ fn _foreach_div_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_div_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_div_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_DIV_LIST_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_DIV_LIST_INFO, &[&self_, &other])
 }
 
 fn _foreach_div_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
@@ -1130,7 +1107,7 @@ fn _foreach_div_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_div_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_DIV_LIST__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&_FOREACH_DIV_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
 fn _foreach_div_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -1160,8 +1137,7 @@ fn _foreach_div_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_div_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_div_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_DIV_SCALAR_INFO, vec![self_.into_value(), scalar.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_DIV_SCALAR_INFO, &[&self_, &scalar])
 }
 
 fn _foreach_div_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
@@ -1198,7 +1174,7 @@ fn _foreach_div_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_div_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_DIV_SCALAR__INFO, vec![self_.into_value(), scalar.into_value()]).map(drop)
+    call_fallback(&_FOREACH_DIV_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
 fn _foreach_pow_scalar_and_tensor_each(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -1231,8 +1207,7 @@ fn _foreach_pow_scalar_and_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_pow_scalar_and_tensor(arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_pow_scalar_and_tensor_adaptor(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_POW_SCALAR_AND_TENSOR_INFO, vec![self_.into_value(), exponent.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_POW_SCALAR_AND_TENSOR_INFO, &[&self_, &exponent])
 }
 
 fn _foreach_pow_scalar_each(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
@@ -1262,8 +1237,7 @@ fn _foreach_pow_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_pow_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_pow_scalar_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_POW_SCALAR_INFO, vec![self_.into_value(), exponent.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_POW_SCALAR_INFO, &[&self_, &exponent])
 }
 
 fn _foreach_pow_scalar_inplace_each(self_: &[Tensor], exponent: Scalar) -> Result<()> {
@@ -1300,7 +1274,7 @@ fn _foreach_pow_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_pow_scalar_inplace_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_POW_SCALAR__INFO, vec![self_.into_value(), exponent.into_value()]).map(drop)
+    call_fallback(&_FOREACH_POW_SCALAR__INFO, &[&self_, &exponent]).map(drop)
 }
 
 fn _foreach_pow_scalar_list_each(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -1333,8 +1307,7 @@ fn _foreach_pow_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_pow_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
 }
 fn _foreach_pow_scalar_list_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_POW_SCALAR_LIST_INFO, vec![self_.into_value(), exponent.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_POW_SCALAR_LIST_INFO, &[&self_, &exponent])
 }
 
 fn _foreach_pow_scalar_list_inplace_each(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
@@ -1371,7 +1344,7 @@ fn _foreach_pow_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_pow_scalar_list_inplace_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_POW_SCALAR_LIST__INFO, vec![self_.into_value(), exponent.into_value()]).map(drop)
+    call_fallback(&_FOREACH_POW_SCALAR_LIST__INFO, &[&self_, &exponent]).map(drop)
 }
 
 fn _foreach_pow_list_each(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -1401,8 +1374,7 @@ fn _foreach_pow_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_pow_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_pow_list_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_POW_LIST_INFO, vec![self_.into_value(), exponent.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_POW_LIST_INFO, &[&self_, &exponent])
 }
 
 fn _foreach_pow_list_inplace_each(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
@@ -1439,7 +1411,7 @@ fn _foreach_pow_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_pow_list_inplace_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_POW_LIST__INFO, vec![self_.into_value(), exponent.into_value()]).map(drop)
+    call_fallback(&_FOREACH_POW_LIST__INFO, &[&self_, &exponent]).map(drop)
 }
 
 fn _foreach_clamp_min_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -1471,8 +1443,7 @@ fn _foreach_clamp_min_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_min_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_clamp_min_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_CLAMP_MIN_SCALAR_INFO, vec![self_.into_value(), scalar.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_CLAMP_MIN_SCALAR_INFO, &[&self_, &scalar])
 }
 
 fn _foreach_clamp_min_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
@@ -1508,7 +1479,7 @@ fn _foreach_clamp_min_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_min_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_CLAMP_MIN_SCALAR__INFO, vec![self_.into_value(), scalar.into_value()]).map(drop)
+    call_fallback(&_FOREACH_CLAMP_MIN_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
 fn _foreach_clamp_min_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -1542,8 +1513,7 @@ fn _foreach_clamp_min_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn _foreach_clamp_min_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO, vec![self_.into_value(), scalars.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
 fn _foreach_clamp_min_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
@@ -1580,8 +1550,7 @@ fn _foreach_clamp_min_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_min_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST__INFO, vec![self_.into_value(), scalars.into_value()])
-        .map(drop)
+    call_fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
 fn _foreach_clamp_min_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -1614,8 +1583,7 @@ fn _foreach_clamp_min_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_min_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_clamp_min_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_CLAMP_MIN_LIST_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_CLAMP_MIN_LIST_INFO, &[&self_, &other])
 }
 
 fn _foreach_clamp_min_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
@@ -1652,7 +1620,7 @@ fn _foreach_clamp_min_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_min_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_CLAMP_MIN_LIST__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&_FOREACH_CLAMP_MIN_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
 fn _foreach_maximum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -1684,8 +1652,7 @@ fn _foreach_maximum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_maximum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_maximum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MAXIMUM_SCALAR_INFO, vec![self_.into_value(), scalar.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MAXIMUM_SCALAR_INFO, &[&self_, &scalar])
 }
 
 fn _foreach_maximum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
@@ -1721,7 +1688,7 @@ fn _foreach_maximum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_maximum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_MAXIMUM_SCALAR__INFO, vec![self_.into_value(), scalar.into_value()]).map(drop)
+    call_fallback(&_FOREACH_MAXIMUM_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
 fn _foreach_maximum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -1755,8 +1722,7 @@ fn _foreach_maximum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn _foreach_maximum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MAXIMUM_SCALAR_LIST_INFO, vec![self_.into_value(), scalars.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MAXIMUM_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
 fn _foreach_maximum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
@@ -1793,8 +1759,7 @@ fn _foreach_maximum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>>
     Ok(vec![a[0].clone()])
 }
 fn _foreach_maximum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_MAXIMUM_SCALAR_LIST__INFO, vec![self_.into_value(), scalars.into_value()])
-        .map(drop)
+    call_fallback(&_FOREACH_MAXIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
 fn _foreach_maximum_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -1824,8 +1789,7 @@ fn _foreach_maximum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_maximum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_maximum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MAXIMUM_LIST_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MAXIMUM_LIST_INFO, &[&self_, &other])
 }
 
 fn _foreach_maximum_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
@@ -1862,7 +1826,7 @@ fn _foreach_maximum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_maximum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_MAXIMUM_LIST__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&_FOREACH_MAXIMUM_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
 fn _foreach_clamp_max_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -1894,8 +1858,7 @@ fn _foreach_clamp_max_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_max_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_clamp_max_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_CLAMP_MAX_SCALAR_INFO, vec![self_.into_value(), scalar.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_CLAMP_MAX_SCALAR_INFO, &[&self_, &scalar])
 }
 
 fn _foreach_clamp_max_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
@@ -1931,7 +1894,7 @@ fn _foreach_clamp_max_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_max_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_CLAMP_MAX_SCALAR__INFO, vec![self_.into_value(), scalar.into_value()]).map(drop)
+    call_fallback(&_FOREACH_CLAMP_MAX_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
 fn _foreach_clamp_max_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -1965,8 +1928,7 @@ fn _foreach_clamp_max_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn _foreach_clamp_max_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO, vec![self_.into_value(), scalars.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
 fn _foreach_clamp_max_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
@@ -2003,8 +1965,7 @@ fn _foreach_clamp_max_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_max_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST__INFO, vec![self_.into_value(), scalars.into_value()])
-        .map(drop)
+    call_fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
 fn _foreach_clamp_max_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -2037,8 +1998,7 @@ fn _foreach_clamp_max_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_max_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_clamp_max_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_CLAMP_MAX_LIST_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_CLAMP_MAX_LIST_INFO, &[&self_, &other])
 }
 
 fn _foreach_clamp_max_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
@@ -2075,7 +2035,7 @@ fn _foreach_clamp_max_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_max_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_CLAMP_MAX_LIST__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&_FOREACH_CLAMP_MAX_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
 fn _foreach_minimum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
@@ -2107,8 +2067,7 @@ fn _foreach_minimum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_minimum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn _foreach_minimum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MINIMUM_SCALAR_INFO, vec![self_.into_value(), scalar.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MINIMUM_SCALAR_INFO, &[&self_, &scalar])
 }
 
 fn _foreach_minimum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
@@ -2144,7 +2103,7 @@ fn _foreach_minimum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_minimum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
-    call_fallback(&_FOREACH_MINIMUM_SCALAR__INFO, vec![self_.into_value(), scalar.into_value()]).map(drop)
+    call_fallback(&_FOREACH_MINIMUM_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
 fn _foreach_minimum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
@@ -2178,8 +2137,7 @@ fn _foreach_minimum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn _foreach_minimum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MINIMUM_SCALAR_LIST_INFO, vec![self_.into_value(), scalars.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MINIMUM_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
 fn _foreach_minimum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
@@ -2216,8 +2174,7 @@ fn _foreach_minimum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>>
     Ok(vec![a[0].clone()])
 }
 fn _foreach_minimum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
-    call_fallback(&_FOREACH_MINIMUM_SCALAR_LIST__INFO, vec![self_.into_value(), scalars.into_value()])
-        .map(drop)
+    call_fallback(&_FOREACH_MINIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
 fn _foreach_minimum_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -2247,8 +2204,7 @@ fn _foreach_minimum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_minimum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
 }
 fn _foreach_minimum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MINIMUM_LIST_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_MINIMUM_LIST_INFO, &[&self_, &other])
 }
 
 fn _foreach_minimum_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
@@ -2285,7 +2241,7 @@ fn _foreach_minimum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_minimum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_MINIMUM_LIST__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&_FOREACH_MINIMUM_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
 fn _foreach_lerp_scalar_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<Vec<Tensor>> {
@@ -2324,11 +2280,7 @@ fn _foreach_lerp_scalar_adaptor(
     tensors1: &[Tensor],
     weight: Scalar,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_LERP_SCALAR_INFO,
-        vec![self_.into_value(), tensors1.into_value(), weight.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_LERP_SCALAR_INFO, &[&self_, &tensors1, &weight])
 }
 
 fn _foreach_lerp_scalar_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
@@ -2369,11 +2321,7 @@ fn _foreach_lerp_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_lerp_scalar_inplace_adaptor(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
-    call_fallback(
-        &_FOREACH_LERP_SCALAR__INFO,
-        vec![self_.into_value(), tensors1.into_value(), weight.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_LERP_SCALAR__INFO, &[&self_, &tensors1, &weight]).map(drop)
 }
 
 fn _foreach_lerp_scalar_list_each(
@@ -2424,11 +2372,7 @@ fn _foreach_lerp_scalar_list_adaptor(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_LERP_SCALAR_LIST_INFO,
-        vec![self_.into_value(), tensors1.into_value(), weight.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_LERP_SCALAR_LIST_INFO, &[&self_, &tensors1, &weight])
 }
 
 fn _foreach_lerp_scalar_list_inplace_each(
@@ -2482,11 +2426,7 @@ fn _foreach_lerp_scalar_list_inplace_adaptor(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<()> {
-    call_fallback(
-        &_FOREACH_LERP_SCALAR_LIST__INFO,
-        vec![self_.into_value(), tensors1.into_value(), weight.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_LERP_SCALAR_LIST__INFO, &[&self_, &tensors1, &weight]).map(drop)
 }
 
 fn _foreach_lerp_list_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -2530,11 +2470,7 @@ fn _foreach_lerp_list_adaptor(
     tensors1: &[Tensor],
     weights: &[Tensor],
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_LERP_LIST_INFO,
-        vec![self_.into_value(), tensors1.into_value(), weights.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_LERP_LIST_INFO, &[&self_, &tensors1, &weights])
 }
 
 fn _foreach_lerp_list_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
@@ -2584,11 +2520,7 @@ fn _foreach_lerp_list_inplace_adaptor(
     tensors1: &[Tensor],
     weights: &[Tensor],
 ) -> Result<()> {
-    call_fallback(
-        &_FOREACH_LERP_LIST__INFO,
-        vec![self_.into_value(), tensors1.into_value(), weights.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_LERP_LIST__INFO, &[&self_, &tensors1, &weights]).map(drop)
 }
 
 fn _foreach_addcmul_scalar_list_each(
@@ -2644,11 +2576,7 @@ fn _foreach_addcmul_scalar_list_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_ADDCMUL_SCALAR_LIST_INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), scalars.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_ADDCMUL_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
 }
 
 fn _foreach_addcmul_scalar_list_inplace_each(
@@ -2707,11 +2635,7 @@ fn _foreach_addcmul_scalar_list_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<()> {
-    call_fallback(
-        &_FOREACH_ADDCMUL_SCALAR_LIST__INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), scalars.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_ADDCMUL_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
 }
 
 fn _foreach_addcmul_tensor_each(
@@ -2767,11 +2691,7 @@ fn _foreach_addcmul_tensor_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_ADDCMUL_TENSOR_INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), scalars.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_ADDCMUL_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars])
 }
 
 fn _foreach_addcmul_tensor_inplace_each(
@@ -2830,11 +2750,7 @@ fn _foreach_addcmul_tensor_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<()> {
-    call_fallback(
-        &_FOREACH_ADDCMUL_TENSOR__INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), scalars.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_ADDCMUL_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
 }
 
 fn _foreach_addcmul_scalar_each(
@@ -2889,11 +2805,7 @@ fn _foreach_addcmul_scalar_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_ADDCMUL_SCALAR_INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_ADDCMUL_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value])
 }
 
 fn _foreach_addcmul_scalar_inplace_each(
@@ -2951,11 +2863,7 @@ fn _foreach_addcmul_scalar_inplace_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<()> {
-    call_fallback(
-        &_FOREACH_ADDCMUL_SCALAR__INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_ADDCMUL_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
 }
 
 fn _foreach_addcdiv_scalar_list_each(
@@ -3011,11 +2919,7 @@ fn _foreach_addcdiv_scalar_list_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_ADDCDIV_SCALAR_LIST_INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), scalars.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_ADDCDIV_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
 }
 
 fn _foreach_addcdiv_scalar_list_inplace_each(
@@ -3074,11 +2978,7 @@ fn _foreach_addcdiv_scalar_list_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<()> {
-    call_fallback(
-        &_FOREACH_ADDCDIV_SCALAR_LIST__INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), scalars.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_ADDCDIV_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
 }
 
 fn _foreach_addcdiv_tensor_each(
@@ -3134,11 +3034,7 @@ fn _foreach_addcdiv_tensor_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_ADDCDIV_TENSOR_INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), scalars.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_ADDCDIV_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars])
 }
 
 fn _foreach_addcdiv_tensor_inplace_each(
@@ -3197,11 +3093,7 @@ fn _foreach_addcdiv_tensor_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<()> {
-    call_fallback(
-        &_FOREACH_ADDCDIV_TENSOR__INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), scalars.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_ADDCDIV_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
 }
 
 fn _foreach_addcdiv_scalar_each(
@@ -3256,11 +3148,7 @@ fn _foreach_addcdiv_scalar_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_ADDCDIV_SCALAR_INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_ADDCDIV_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value])
 }
 
 fn _foreach_addcdiv_scalar_inplace_each(
@@ -3318,11 +3206,7 @@ fn _foreach_addcdiv_scalar_inplace_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<()> {
-    call_fallback(
-        &_FOREACH_ADDCDIV_SCALAR__INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
-    )
-    .map(drop)
+    call_fallback(&_FOREACH_ADDCDIV_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
 }
 
 fn _foreach_max_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3348,7 +3232,7 @@ fn _foreach_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_max(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_max_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_MAX_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_MAX_INFO, &[&self_])
 }
 
 fn _foreach_norm_scalar_each(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
@@ -3381,8 +3265,7 @@ fn _foreach_norm_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_norm_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn _foreach_norm_scalar_adaptor(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_NORM_SCALAR_INFO, vec![self_.into_value(), ord.into_value(), dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&_FOREACH_NORM_SCALAR_INFO, &[&self_, &ord, &dtype])
 }
 
 fn _foreach_powsum_scalar_each(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
@@ -3419,11 +3302,7 @@ fn _foreach_powsum_scalar_adaptor(
     ord: Scalar,
     dtype: Option<DType>,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &_FOREACH_POWSUM_SCALAR_INFO,
-        vec![self_.into_value(), ord.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&_FOREACH_POWSUM_SCALAR_INFO, &[&self_, &ord, &dtype])
 }
 
 fn _foreach_erf_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3449,7 +3328,7 @@ fn _foreach_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_erf(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_erf_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ERF_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_ERF_INFO, &[&self_])
 }
 
 fn _foreach_erf_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3479,7 +3358,7 @@ fn _foreach_erf_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_erf_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ERF__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ERF__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_erfc_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3505,7 +3384,7 @@ fn _foreach_erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_erfc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_erfc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ERFC_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_ERFC_INFO, &[&self_])
 }
 
 fn _foreach_erfc_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3535,7 +3414,7 @@ fn _foreach_erfc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_erfc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ERFC__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ERFC__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_lgamma_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3561,7 +3440,7 @@ fn _foreach_lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_lgamma(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_lgamma_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_LGAMMA_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_LGAMMA_INFO, &[&self_])
 }
 
 fn _foreach_lgamma_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3591,7 +3470,7 @@ fn _foreach_lgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_lgamma_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_LGAMMA__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_LGAMMA__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_abs_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3617,7 +3496,7 @@ fn _foreach_abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_abs(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_abs_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ABS_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_ABS_INFO, &[&self_])
 }
 
 fn _foreach_abs_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3647,7 +3526,7 @@ fn _foreach_abs_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_abs_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ABS__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ABS__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_sign_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3673,7 +3552,7 @@ fn _foreach_sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sign(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_sign_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_SIGN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_SIGN_INFO, &[&self_])
 }
 
 fn _foreach_sign_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3703,7 +3582,7 @@ fn _foreach_sign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sign_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_SIGN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_SIGN__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_neg_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3729,7 +3608,7 @@ fn _foreach_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_neg(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_neg_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_NEG_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_NEG_INFO, &[&self_])
 }
 
 fn _foreach_neg_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3759,7 +3638,7 @@ fn _foreach_neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_neg_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_NEG__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_NEG__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_reciprocal_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3785,7 +3664,7 @@ fn _foreach_reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_reciprocal(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_reciprocal_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_RECIPROCAL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_RECIPROCAL_INFO, &[&self_])
 }
 
 fn _foreach_reciprocal_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3818,7 +3697,7 @@ fn _foreach_reciprocal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_reciprocal_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_RECIPROCAL__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_RECIPROCAL__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_sqrt_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3844,7 +3723,7 @@ fn _foreach_sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_sqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_SQRT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_SQRT_INFO, &[&self_])
 }
 
 fn _foreach_sqrt_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3874,7 +3753,7 @@ fn _foreach_sqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_SQRT__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_SQRT__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_rsqrt_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3900,7 +3779,7 @@ fn _foreach_rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_rsqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_rsqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_RSQRT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_RSQRT_INFO, &[&self_])
 }
 
 fn _foreach_rsqrt_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3930,7 +3809,7 @@ fn _foreach_rsqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_rsqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_RSQRT__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_RSQRT__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_exp_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -3956,7 +3835,7 @@ fn _foreach_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_exp(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_exp_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_EXP_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_EXP_INFO, &[&self_])
 }
 
 fn _foreach_exp_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -3986,7 +3865,7 @@ fn _foreach_exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_exp_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_EXP__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_EXP__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_expm1_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4012,7 +3891,7 @@ fn _foreach_expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_expm1(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_expm1_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_EXPM1_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_EXPM1_INFO, &[&self_])
 }
 
 fn _foreach_expm1_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4042,7 +3921,7 @@ fn _foreach_expm1_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_expm1_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_EXPM1__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_EXPM1__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_log_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4068,7 +3947,7 @@ fn _foreach_log_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_log(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_log_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_LOG_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_LOG_INFO, &[&self_])
 }
 
 fn _foreach_log_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4098,7 +3977,7 @@ fn _foreach_log_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_log_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_LOG__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_LOG__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_log2_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4124,7 +4003,7 @@ fn _foreach_log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_log2(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_log2_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_LOG2_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_LOG2_INFO, &[&self_])
 }
 
 fn _foreach_log2_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4154,7 +4033,7 @@ fn _foreach_log2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_log2_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_LOG2__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_LOG2__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_log10_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4180,7 +4059,7 @@ fn _foreach_log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_log10(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_log10_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_LOG10_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_LOG10_INFO, &[&self_])
 }
 
 fn _foreach_log10_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4210,7 +4089,7 @@ fn _foreach_log10_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_log10_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_LOG10__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_LOG10__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_log1p_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4236,7 +4115,7 @@ fn _foreach_log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_log1p(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_log1p_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_LOG1P_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_LOG1P_INFO, &[&self_])
 }
 
 fn _foreach_log1p_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4266,7 +4145,7 @@ fn _foreach_log1p_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_log1p_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_LOG1P__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_LOG1P__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_sin_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4292,7 +4171,7 @@ fn _foreach_sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_sin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_SIN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_SIN_INFO, &[&self_])
 }
 
 fn _foreach_sin_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4322,7 +4201,7 @@ fn _foreach_sin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_SIN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_SIN__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_cos_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4348,7 +4227,7 @@ fn _foreach_cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_cos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_cos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_COS_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_COS_INFO, &[&self_])
 }
 
 fn _foreach_cos_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4378,7 +4257,7 @@ fn _foreach_cos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_cos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_COS__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_COS__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_tan_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4404,7 +4283,7 @@ fn _foreach_tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_tan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_tan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_TAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_TAN_INFO, &[&self_])
 }
 
 fn _foreach_tan_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4434,7 +4313,7 @@ fn _foreach_tan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_tan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_TAN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_TAN__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_asin_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4460,7 +4339,7 @@ fn _foreach_asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_asin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_asin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ASIN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_ASIN_INFO, &[&self_])
 }
 
 fn _foreach_asin_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4490,7 +4369,7 @@ fn _foreach_asin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_asin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ASIN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ASIN__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_acos_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4516,7 +4395,7 @@ fn _foreach_acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_acos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_acos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ACOS_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_ACOS_INFO, &[&self_])
 }
 
 fn _foreach_acos_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4546,7 +4425,7 @@ fn _foreach_acos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_acos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ACOS__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ACOS__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_atan_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4572,7 +4451,7 @@ fn _foreach_atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_atan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_atan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ATAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_ATAN_INFO, &[&self_])
 }
 
 fn _foreach_atan_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4602,7 +4481,7 @@ fn _foreach_atan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_atan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ATAN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ATAN__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_sinh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4628,7 +4507,7 @@ fn _foreach_sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sinh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_sinh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_SINH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_SINH_INFO, &[&self_])
 }
 
 fn _foreach_sinh_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4658,7 +4537,7 @@ fn _foreach_sinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sinh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_SINH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_SINH__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_cosh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4684,7 +4563,7 @@ fn _foreach_cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_cosh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_cosh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_COSH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_COSH_INFO, &[&self_])
 }
 
 fn _foreach_cosh_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4714,7 +4593,7 @@ fn _foreach_cosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_cosh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_COSH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_COSH__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_tanh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4740,7 +4619,7 @@ fn _foreach_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_tanh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_tanh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_TANH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_TANH_INFO, &[&self_])
 }
 
 fn _foreach_tanh_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4770,7 +4649,7 @@ fn _foreach_tanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_tanh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_TANH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_TANH__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_floor_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4796,7 +4675,7 @@ fn _foreach_floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_floor(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_floor_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_FLOOR_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_FLOOR_INFO, &[&self_])
 }
 
 fn _foreach_floor_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4826,7 +4705,7 @@ fn _foreach_floor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_floor_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_FLOOR__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_FLOOR__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_ceil_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4852,7 +4731,7 @@ fn _foreach_ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_ceil(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_ceil_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_CEIL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_CEIL_INFO, &[&self_])
 }
 
 fn _foreach_ceil_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4882,7 +4761,7 @@ fn _foreach_ceil_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_ceil_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_CEIL__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_CEIL__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_trunc_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4908,7 +4787,7 @@ fn _foreach_trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_trunc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_trunc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_TRUNC_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_TRUNC_INFO, &[&self_])
 }
 
 fn _foreach_trunc_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4938,7 +4817,7 @@ fn _foreach_trunc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_trunc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_TRUNC__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_TRUNC__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_round_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -4964,7 +4843,7 @@ fn _foreach_round_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_round(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_round_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_ROUND_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_ROUND_INFO, &[&self_])
 }
 
 fn _foreach_round_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -4994,7 +4873,7 @@ fn _foreach_round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_round_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_ROUND__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_ROUND__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_frac_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -5020,7 +4899,7 @@ fn _foreach_frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_frac(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_frac_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_FRAC_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_FRAC_INFO, &[&self_])
 }
 
 fn _foreach_frac_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -5050,7 +4929,7 @@ fn _foreach_frac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_frac_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_FRAC__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_FRAC__INFO, &[&self_]).map(drop)
 }
 
 fn _foreach_sigmoid_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -5076,7 +4955,7 @@ fn _foreach_sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sigmoid(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn _foreach_sigmoid_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&_FOREACH_SIGMOID_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&_FOREACH_SIGMOID_INFO, &[&self_])
 }
 
 fn _foreach_sigmoid_inplace_each(self_: &[Tensor]) -> Result<()> {
@@ -5106,5 +4985,5 @@ fn _foreach_sigmoid_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sigmoid_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
-    call_fallback(&_FOREACH_SIGMOID__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&_FOREACH_SIGMOID__INFO, &[&self_]).map(drop)
 }

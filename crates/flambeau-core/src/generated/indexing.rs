@@ -29,7 +29,7 @@ fn index_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?)?.into_values())
 }
 fn index_adaptor(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    call_fallback(&INDEX_INFO, vec![self_.into_value(), indices.into_value()]).and_then(Results::from_values)
+    fallback(&INDEX_INFO, &[&self_, &indices])
 }
 
 /// Type of [`INDEX_PUT`].
@@ -68,11 +68,7 @@ fn index_put_adaptor(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &INDEX_PUT_INFO,
-        vec![self_.into_value(), indices.into_value(), values.into_value(), accumulate.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&INDEX_PUT_INFO, &[&self_, &indices, &values, &accumulate])
 }
 
 /// Type of [`INDEX_PUT_`].
@@ -111,11 +107,7 @@ fn index_put_inplace_adaptor(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
-    call_fallback(
-        &INDEX_PUT__INFO,
-        vec![self_.into_value(), indices.into_value(), values.into_value(), accumulate.into_value()],
-    )
-    .map(drop)
+    call_fallback(&INDEX_PUT__INFO, &[&self_, &indices, &values, &accumulate]).map(drop)
 }
 
 fn gather_cpu(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
@@ -156,11 +148,7 @@ fn gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gather(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn gather_adaptor(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    call_fallback(
-        &GATHER_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), sparse_grad.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&GATHER_INFO, &[&self_, &dim, &index, &sparse_grad])
 }
 
 fn gather_out_cpu(
@@ -225,16 +213,7 @@ fn gather_out_adaptor(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &GATHER_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            sparse_grad.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&GATHER_OUT_INFO, &[&self_, &dim, &index, &sparse_grad, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -266,11 +245,7 @@ fn scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
 }
 fn scatter_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    call_fallback(
-        &SCATTER_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), src.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SCATTER_INFO, &[&self_, &dim, &index, &src])
 }
 
 /// Type of [`SCATTER_`].
@@ -301,11 +276,7 @@ fn scatter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn scatter_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    call_fallback(
-        &SCATTER__INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), src.into_value()],
-    )
-    .map(drop)
+    call_fallback(&SCATTER__INFO, &[&self_, &dim, &index, &src]).map(drop)
 }
 
 fn scatter_out_cpu(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -355,16 +326,7 @@ fn scatter_out_adaptor(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SCATTER_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            src.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SCATTER_OUT_INFO, &[&self_, &dim, &index, &src, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -399,11 +361,7 @@ fn scatter_value_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_value(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn scatter_value_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &SCATTER_VALUE_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), value.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SCATTER_VALUE_INFO, &[&self_, &dim, &index, &value])
 }
 
 /// Type of [`SCATTER_VALUE_`].
@@ -437,11 +395,7 @@ fn scatter_value_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn scatter_value_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    call_fallback(
-        &SCATTER_VALUE__INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), value.into_value()],
-    )
-    .map(drop)
+    call_fallback(&SCATTER_VALUE__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
 fn scatter_value_out_cpu(
@@ -503,16 +457,7 @@ fn scatter_value_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SCATTER_VALUE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            value.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SCATTER_VALUE_OUT_INFO, &[&self_, &dim, &index, &value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -561,11 +506,7 @@ fn scatter_src_reduce_adaptor(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SCATTER_SRC_REDUCE_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), src.into_value(), reduce.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SCATTER_SRC_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce])
 }
 
 /// Type of [`SCATTER_SRC_REDUCE_`].
@@ -612,11 +553,7 @@ fn scatter_src_reduce_inplace_adaptor(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    call_fallback(
-        &SCATTER_SRC_REDUCE__INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), src.into_value(), reduce.into_value()],
-    )
-    .map(drop)
+    call_fallback(&SCATTER_SRC_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce]).map(drop)
 }
 
 fn scatter_src_reduce_out_cpu(
@@ -689,17 +626,7 @@ fn scatter_src_reduce_out_adaptor(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SCATTER_SRC_REDUCE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            src.into_value(),
-            reduce.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SCATTER_SRC_REDUCE_OUT_INFO, &[&self_, &dim, &index, &src, &reduce, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -748,17 +675,7 @@ fn scatter_value_reduce_adaptor(
     value: Scalar,
     reduce: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SCATTER_VALUE_REDUCE_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            value.into_value(),
-            reduce.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SCATTER_VALUE_REDUCE_INFO, &[&self_, &dim, &index, &value, &reduce])
 }
 
 /// Type of [`SCATTER_VALUE_REDUCE_`].
@@ -805,17 +722,7 @@ fn scatter_value_reduce_inplace_adaptor(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
-    call_fallback(
-        &SCATTER_VALUE_REDUCE__INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            value.into_value(),
-            reduce.into_value(),
-        ],
-    )
-    .map(drop)
+    call_fallback(&SCATTER_VALUE_REDUCE__INFO, &[&self_, &dim, &index, &value, &reduce]).map(drop)
 }
 
 fn scatter_value_reduce_out_cpu(
@@ -888,17 +795,7 @@ fn scatter_value_reduce_out_adaptor(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SCATTER_VALUE_REDUCE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            value.into_value(),
-            reduce.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SCATTER_VALUE_REDUCE_OUT_INFO, &[&self_, &dim, &index, &value, &reduce, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -933,11 +830,7 @@ fn scatter_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
 }
 fn scatter_add_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    call_fallback(
-        &SCATTER_ADD_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), src.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SCATTER_ADD_INFO, &[&self_, &dim, &index, &src])
 }
 
 /// Type of [`SCATTER_ADD_`].
@@ -971,11 +864,7 @@ fn scatter_add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn scatter_add_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    call_fallback(
-        &SCATTER_ADD__INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), src.into_value()],
-    )
-    .map(drop)
+    call_fallback(&SCATTER_ADD__INFO, &[&self_, &dim, &index, &src]).map(drop)
 }
 
 fn scatter_add_out_cpu(
@@ -1037,16 +926,7 @@ fn scatter_add_out_adaptor(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SCATTER_ADD_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            src.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SCATTER_ADD_OUT_INFO, &[&self_, &dim, &index, &src, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1098,18 +978,7 @@ fn scatter_reduce_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SCATTER_REDUCE_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            src.into_value(),
-            reduce.into_value(),
-            include_self.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SCATTER_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce, &include_self])
 }
 
 /// Type of [`SCATTER_REDUCE_`].
@@ -1159,18 +1028,7 @@ fn scatter_reduce_inplace_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
-    call_fallback(
-        &SCATTER_REDUCE__INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            src.into_value(),
-            reduce.into_value(),
-            include_self.into_value(),
-        ],
-    )
-    .map(drop)
+    call_fallback(&SCATTER_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce, &include_self]).map(drop)
 }
 
 fn scatter_reduce_out_cpu(
@@ -1250,15 +1108,7 @@ fn scatter_reduce_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &SCATTER_REDUCE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            src.into_value(),
-            reduce.into_value(),
-            include_self.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&self_, &dim, &index, &src, &reduce, &include_self, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1290,8 +1140,7 @@ fn take_along_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::take_along_dim(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn take_along_dim_adaptor(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    call_fallback(&TAKE_ALONG_DIM_INFO, vec![self_.into_value(), indices.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&TAKE_ALONG_DIM_INFO, &[&self_, &indices, &dim])
 }
 
 fn take_along_dim_out_cpu(
@@ -1338,10 +1187,7 @@ fn take_along_dim_out_adaptor(
     dim: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &TAKE_ALONG_DIM_OUT_INFO,
-        vec![self_.into_value(), indices.into_value(), dim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&TAKE_ALONG_DIM_OUT_INFO, &[&self_, &indices, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1386,8 +1232,7 @@ fn index_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_select(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
 }
 fn index_select_adaptor(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    call_fallback(&INDEX_SELECT_INFO, vec![self_.into_value(), dim.into_value(), index.into_value()])
-        .and_then(Results::from_values)
+    fallback(&INDEX_SELECT_INFO, &[&self_, &dim, &index])
 }
 
 fn index_select_out_cpu(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1433,10 +1278,7 @@ fn index_select_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn index_select_out_adaptor(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &INDEX_SELECT_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&INDEX_SELECT_OUT_INFO, &[&self_, &dim, &index, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1479,17 +1321,7 @@ fn index_add_adaptor(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &INDEX_ADD_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            source.into_value(),
-            alpha.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&INDEX_ADD_INFO, &[&self_, &dim, &index, &source, &alpha])
 }
 
 /// Type of [`INDEX_ADD_`].
@@ -1530,17 +1362,7 @@ fn index_add_inplace_adaptor(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<()> {
-    call_fallback(
-        &INDEX_ADD__INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            source.into_value(),
-            alpha.into_value(),
-        ],
-    )
-    .map(drop)
+    call_fallback(&INDEX_ADD__INFO, &[&self_, &dim, &index, &source, &alpha]).map(drop)
 }
 
 fn index_add_out_cpu(
@@ -1613,17 +1435,7 @@ fn index_add_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &INDEX_ADD_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            source.into_value(),
-            alpha.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&INDEX_ADD_OUT_INFO, &[&self_, &dim, &index, &source, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1658,11 +1470,7 @@ fn index_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_copy(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
 }
 fn index_copy_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    call_fallback(
-        &INDEX_COPY_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), source.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&INDEX_COPY_INFO, &[&self_, &dim, &index, &source])
 }
 
 /// Type of [`INDEX_COPY_`].
@@ -1696,11 +1504,7 @@ fn index_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn index_copy_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    call_fallback(
-        &INDEX_COPY__INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), source.into_value()],
-    )
-    .map(drop)
+    call_fallback(&INDEX_COPY__INFO, &[&self_, &dim, &index, &source]).map(drop)
 }
 
 fn index_copy_out_cpu(
@@ -1762,16 +1566,7 @@ fn index_copy_out_adaptor(
     source: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &INDEX_COPY_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            source.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&INDEX_COPY_OUT_INFO, &[&self_, &dim, &index, &source, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1806,11 +1601,7 @@ fn index_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_fill(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn index_fill_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &INDEX_FILL_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), value.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&INDEX_FILL_INFO, &[&self_, &dim, &index, &value])
 }
 
 /// Type of [`INDEX_FILL_`].
@@ -1844,11 +1635,7 @@ fn index_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn index_fill_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    call_fallback(
-        &INDEX_FILL__INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), value.into_value()],
-    )
-    .map(drop)
+    call_fallback(&INDEX_FILL__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
 /// Type of [`INDEX_FILL_TENSOR`].
@@ -1882,11 +1669,7 @@ fn index_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn index_fill_tensor_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
-    call_fallback(
-        &INDEX_FILL_TENSOR_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), value.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&INDEX_FILL_TENSOR_INFO, &[&self_, &dim, &index, &value])
 }
 
 /// Type of [`INDEX_FILL_TENSOR_`].
@@ -1920,11 +1703,7 @@ fn index_fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn index_fill_tensor_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
-    call_fallback(
-        &INDEX_FILL_TENSOR__INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), value.into_value()],
-    )
-    .map(drop)
+    call_fallback(&INDEX_FILL_TENSOR__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
 /// Type of [`INDEX_REDUCE`].
@@ -1974,18 +1753,7 @@ fn index_reduce_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &INDEX_REDUCE_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            source.into_value(),
-            reduce.into_value(),
-            include_self.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&INDEX_REDUCE_INFO, &[&self_, &dim, &index, &source, &reduce, &include_self])
 }
 
 /// Type of [`INDEX_REDUCE_`].
@@ -2035,18 +1803,7 @@ fn index_reduce_inplace_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
-    call_fallback(
-        &INDEX_REDUCE__INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            source.into_value(),
-            reduce.into_value(),
-            include_self.into_value(),
-        ],
-    )
-    .map(drop)
+    call_fallback(&INDEX_REDUCE__INFO, &[&self_, &dim, &index, &source, &reduce, &include_self]).map(drop)
 }
 
 fn index_reduce_out_cpu(
@@ -2126,15 +1883,7 @@ fn index_reduce_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &INDEX_REDUCE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            index.into_value(),
-            source.into_value(),
-            reduce.into_value(),
-            include_self.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&self_, &dim, &index, &source, &reduce, &include_self, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2162,8 +1911,7 @@ fn masked_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_select(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    call_fallback(&MASKED_SELECT_INFO, vec![self_.into_value(), mask.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MASKED_SELECT_INFO, &[&self_, &mask])
 }
 
 fn masked_select_out_cpu(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2198,10 +1946,7 @@ fn masked_select_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn masked_select_out_adaptor(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &MASKED_SELECT_OUT_INFO,
-        vec![self_.into_value(), mask.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&MASKED_SELECT_OUT_INFO, &[&self_, &mask, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2235,8 +1980,7 @@ fn masked_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_fill(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn masked_fill_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    call_fallback(&MASKED_FILL_INFO, vec![self_.into_value(), mask.into_value(), value.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MASKED_FILL_INFO, &[&self_, &mask, &value])
 }
 
 /// Type of [`MASKED_FILL_`].
@@ -2269,8 +2013,7 @@ fn masked_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn masked_fill_inplace_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
-    call_fallback(&MASKED_FILL__INFO, vec![self_.into_value(), mask.into_value(), value.into_value()])
-        .map(drop)
+    call_fallback(&MASKED_FILL__INFO, &[&self_, &mask, &value]).map(drop)
 }
 
 /// Type of [`MASKED_FILL_TENSOR`].
@@ -2302,8 +2045,7 @@ fn masked_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_fill_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
 }
 fn masked_fill_tensor_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    call_fallback(&MASKED_FILL_TENSOR_INFO, vec![self_.into_value(), mask.into_value(), value.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MASKED_FILL_TENSOR_INFO, &[&self_, &mask, &value])
 }
 
 /// Type of [`MASKED_FILL_TENSOR_`].
@@ -2336,8 +2078,7 @@ fn masked_fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn masked_fill_tensor_inplace_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
-    call_fallback(&MASKED_FILL_TENSOR__INFO, vec![self_.into_value(), mask.into_value(), value.into_value()])
-        .map(drop)
+    call_fallback(&MASKED_FILL_TENSOR__INFO, &[&self_, &mask, &value]).map(drop)
 }
 
 /// Type of [`MASKED_SCATTER`].
@@ -2369,8 +2110,7 @@ fn masked_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
 }
 fn masked_scatter_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    call_fallback(&MASKED_SCATTER_INFO, vec![self_.into_value(), mask.into_value(), source.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MASKED_SCATTER_INFO, &[&self_, &mask, &source])
 }
 
 /// Type of [`MASKED_SCATTER_`].
@@ -2403,8 +2143,7 @@ fn masked_scatter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn masked_scatter_inplace_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    call_fallback(&MASKED_SCATTER__INFO, vec![self_.into_value(), mask.into_value(), source.into_value()])
-        .map(drop)
+    call_fallback(&MASKED_SCATTER__INFO, &[&self_, &mask, &source]).map(drop)
 }
 
 /// Type of [`NONZERO`].
@@ -2425,7 +2164,7 @@ fn nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nonzero(tensor_arg(a, 0)?)?.into_values())
 }
 fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&NONZERO_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&NONZERO_INFO, &[&self_])
 }
 
 fn nonzero_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2456,7 +2195,7 @@ fn nonzero_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn nonzero_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&NONZERO_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&NONZERO_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2480,7 +2219,7 @@ fn nonzero_tuple_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nonzero_tuple(tensor_arg(a, 0)?)?.into_values())
 }
 fn nonzero_tuple_adaptor(self_: &Tensor) -> Result<Vec<Tensor>> {
-    call_fallback(&NONZERO_TUPLE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&NONZERO_TUPLE_INFO, &[&self_])
 }
 
 /// Type of [`WHERE_NONZERO`].
@@ -2502,7 +2241,7 @@ fn where_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::where_nonzero(tensor_arg(a, 0)?)?.into_values())
 }
 fn where_nonzero_adaptor(condition: &Tensor) -> Result<Vec<Tensor>> {
-    call_fallback(&WHERE_NONZERO_INFO, vec![condition.into_value()]).and_then(Results::from_values)
+    fallback(&WHERE_NONZERO_INFO, &[&condition])
 }
 
 /// Type of [`NONZERO_STATIC`].
@@ -2531,8 +2270,7 @@ fn nonzero_static_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nonzero_static(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn nonzero_static_adaptor(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
-    call_fallback(&NONZERO_STATIC_INFO, vec![self_.into_value(), size.into_value(), fill_value.into_value()])
-        .and_then(Results::from_values)
+    fallback(&NONZERO_STATIC_INFO, &[&self_, &size, &fill_value])
 }
 
 fn nonzero_static_out_cpu(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
@@ -2568,10 +2306,7 @@ fn nonzero_static_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn nonzero_static_out_adaptor(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &NONZERO_STATIC_OUT_INFO,
-        vec![self_.into_value(), size.into_value(), fill_value.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&NONZERO_STATIC_OUT_INFO, &[&self_, &size, &fill_value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2594,7 +2329,7 @@ fn argwhere_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argwhere(tensor_arg(a, 0)?)?.into_values())
 }
 fn argwhere_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ARGWHERE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ARGWHERE_INFO, &[&self_])
 }
 
 fn take_cpu(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
@@ -2630,7 +2365,7 @@ fn take_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::take(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn take_adaptor(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    call_fallback(&TAKE_INFO, vec![self_.into_value(), index.into_value()]).and_then(Results::from_values)
+    fallback(&TAKE_INFO, &[&self_, &index])
 }
 
 fn take_out_cpu(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2672,8 +2407,7 @@ fn take_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn take_out_adaptor(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&TAKE_OUT_INFO, vec![self_.into_value(), index.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&TAKE_OUT_INFO, &[&self_, &index, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2705,11 +2439,7 @@ fn put_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::put(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn put_adaptor(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-    call_fallback(
-        &PUT_INFO,
-        vec![self_.into_value(), index.into_value(), source.into_value(), accumulate.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&PUT_INFO, &[&self_, &index, &source, &accumulate])
 }
 
 /// Type of [`PUT_`].
@@ -2740,11 +2470,7 @@ fn put_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn put_inplace_adaptor(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
-    call_fallback(
-        &PUT__INFO,
-        vec![self_.into_value(), index.into_value(), source.into_value(), accumulate.into_value()],
-    )
-    .map(drop)
+    call_fallback(&PUT__INFO, &[&self_, &index, &source, &accumulate]).map(drop)
 }
 
 /// Type of [`SELECT_SCATTER`].
@@ -2777,11 +2503,7 @@ fn select_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::select_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn select_scatter_adaptor(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    call_fallback(
-        &SELECT_SCATTER_INFO,
-        vec![self_.into_value(), src.into_value(), dim.into_value(), index.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SELECT_SCATTER_INFO, &[&self_, &src, &dim, &index])
 }
 
 /// Type of [`SLICE_SCATTER`].
@@ -2831,18 +2553,7 @@ fn slice_scatter_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SLICE_SCATTER_INFO,
-        vec![
-            self_.into_value(),
-            src.into_value(),
-            dim.into_value(),
-            start.into_value(),
-            end.into_value(),
-            step.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SLICE_SCATTER_INFO, &[&self_, &src, &dim, &start, &end, &step])
 }
 
 fn slice_scatter_out_cpu(
@@ -2921,18 +2632,7 @@ fn slice_scatter_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SLICE_SCATTER_OUT_INFO,
-        vec![
-            self_.into_value(),
-            src.into_value(),
-            dim.into_value(),
-            start.into_value(),
-            end.into_value(),
-            step.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SLICE_SCATTER_OUT_INFO, &[&self_, &src, &dim, &start, &end, &step, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2975,11 +2675,7 @@ fn diagonal_scatter_adaptor(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    call_fallback(
-        &DIAGONAL_SCATTER_INFO,
-        vec![self_.into_value(), src.into_value(), offset.into_value(), dim1.into_value(), dim2.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DIAGONAL_SCATTER_INFO, &[&self_, &src, &offset, &dim1, &dim2])
 }
 
 fn narrow_copy_cpu(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
@@ -3012,11 +2708,7 @@ fn narrow_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::narrow_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn narrow_copy_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    call_fallback(
-        &NARROW_COPY_INFO,
-        vec![self_.into_value(), dim.into_value(), start.into_value(), length.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NARROW_COPY_INFO, &[&self_, &dim, &start, &length])
 }
 
 fn narrow_copy_out_cpu(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
@@ -3060,16 +2752,7 @@ fn narrow_copy_out_adaptor(
     length: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NARROW_COPY_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            start.into_value(),
-            length.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&NARROW_COPY_OUT_INFO, &[&self_, &dim, &start, &length, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3112,11 +2795,7 @@ fn unsafe_masked_index_adaptor(
     indices: &[Option<Tensor>],
     fill: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &UNSAFE_MASKED_INDEX_INFO,
-        vec![self_.into_value(), mask.into_value(), indices.into_value(), fill.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNSAFE_MASKED_INDEX_INFO, &[&self_, &mask, &indices, &fill])
 }
 
 /// Type of [`UNSAFE_MASKED_INDEX_PUT_ACCUMULATE`].
@@ -3161,11 +2840,7 @@ fn unsafe_masked_index_put_accumulate_adaptor(
     indices: &[Option<Tensor>],
     values: &Tensor,
 ) -> Result<Tensor> {
-    call_fallback(
-        &UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO,
-        vec![self_.into_value(), mask.into_value(), indices.into_value(), values.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO, &[&self_, &mask, &indices, &values])
 }
 
 /// Type of [`FILL_DIAGONAL_`].
@@ -3198,6 +2873,5 @@ fn fill_diagonal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn fill_diagonal_inplace_adaptor(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
-    call_fallback(&FILL_DIAGONAL__INFO, vec![self_.into_value(), fill_value.into_value(), wrap.into_value()])
-        .map(drop)
+    call_fallback(&FILL_DIAGONAL__INFO, &[&self_, &fill_value, &wrap]).map(drop)
 }

@@ -39,7 +39,7 @@ fn cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn cat_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    call_fallback(&CAT_INFO, vec![tensors.into_value(), dim.into_value()]).and_then(Results::from_values)
+    fallback(&CAT_INFO, &[&tensors, &dim])
 }
 
 fn cat_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
@@ -89,7 +89,7 @@ fn cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cat_out_adaptor(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&CAT_OUT_INFO, vec![tensors.into_value(), dim.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&CAT_OUT_INFO, &[&tensors, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -118,7 +118,7 @@ fn stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::stack(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn stack_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    call_fallback(&STACK_INFO, vec![tensors.into_value(), dim.into_value()]).and_then(Results::from_values)
+    fallback(&STACK_INFO, &[&tensors, &dim])
 }
 
 fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
@@ -161,8 +161,7 @@ fn stack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn stack_out_adaptor(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&STACK_OUT_INFO, vec![tensors.into_value(), dim.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&STACK_OUT_INFO, &[&tensors, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -185,7 +184,7 @@ fn hstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn hstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    call_fallback(&HSTACK_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&HSTACK_INFO, &[&tensors])
 }
 
 fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -224,7 +223,7 @@ fn hstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&HSTACK_OUT_INFO, vec![tensors.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&HSTACK_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -247,7 +246,7 @@ fn vstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn vstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    call_fallback(&VSTACK_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&VSTACK_INFO, &[&tensors])
 }
 
 fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -286,7 +285,7 @@ fn vstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn vstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&VSTACK_OUT_INFO, vec![tensors.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&VSTACK_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -309,7 +308,7 @@ fn dstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn dstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    call_fallback(&DSTACK_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&DSTACK_INFO, &[&tensors])
 }
 
 fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -348,7 +347,7 @@ fn dstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn dstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&DSTACK_OUT_INFO, vec![tensors.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&DSTACK_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -372,7 +371,7 @@ fn column_stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::column_stack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn column_stack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    call_fallback(&COLUMN_STACK_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&COLUMN_STACK_INFO, &[&tensors])
 }
 
 fn column_stack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -412,7 +411,7 @@ fn column_stack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn column_stack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&COLUMN_STACK_OUT_INFO, vec![tensors.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&COLUMN_STACK_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -435,7 +434,7 @@ fn atleast_1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_1d(tensor_arg(a, 0)?)?.into_values())
 }
 fn atleast_1d_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ATLEAST_1D_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ATLEAST_1D_INFO, &[&self_])
 }
 
 /// Type of [`ATLEAST_1D_SEQUENCE`].
@@ -457,7 +456,7 @@ fn atleast_1d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_1d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn atleast_1d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&ATLEAST_1D_SEQUENCE_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&ATLEAST_1D_SEQUENCE_INFO, &[&tensors])
 }
 
 /// Type of [`ATLEAST_2D`].
@@ -478,7 +477,7 @@ fn atleast_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_2d(tensor_arg(a, 0)?)?.into_values())
 }
 fn atleast_2d_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ATLEAST_2D_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ATLEAST_2D_INFO, &[&self_])
 }
 
 /// Type of [`ATLEAST_2D_SEQUENCE`].
@@ -500,7 +499,7 @@ fn atleast_2d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_2d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn atleast_2d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&ATLEAST_2D_SEQUENCE_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&ATLEAST_2D_SEQUENCE_INFO, &[&tensors])
 }
 
 /// Type of [`ATLEAST_3D`].
@@ -521,7 +520,7 @@ fn atleast_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_3d(tensor_arg(a, 0)?)?.into_values())
 }
 fn atleast_3d_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ATLEAST_3D_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ATLEAST_3D_INFO, &[&self_])
 }
 
 /// Type of [`ATLEAST_3D_SEQUENCE`].
@@ -543,7 +542,7 @@ fn atleast_3d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_3d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn atleast_3d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&ATLEAST_3D_SEQUENCE_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&ATLEAST_3D_SEQUENCE_INFO, &[&tensors])
 }
 
 fn repeat_cpu(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
@@ -570,7 +569,7 @@ fn repeat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::repeat(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn repeat_adaptor(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
-    call_fallback(&REPEAT_INFO, vec![self_.into_value(), repeats.into_value()]).and_then(Results::from_values)
+    fallback(&REPEAT_INFO, &[&self_, &repeats])
 }
 
 /// Type of [`TILE`].
@@ -594,7 +593,7 @@ fn tile_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tile(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn tile_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    call_fallback(&TILE_INFO, vec![self_.into_value(), dims.into_value()]).and_then(Results::from_values)
+    fallback(&TILE_INFO, &[&self_, &dims])
 }
 
 fn flip_cpu(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -630,7 +629,7 @@ fn flip_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::flip(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn flip_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    call_fallback(&FLIP_INFO, vec![self_.into_value(), dims.into_value()]).and_then(Results::from_values)
+    fallback(&FLIP_INFO, &[&self_, &dims])
 }
 
 /// Type of [`FLIPLR`].
@@ -651,7 +650,7 @@ fn fliplr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fliplr(tensor_arg(a, 0)?)?.into_values())
 }
 fn fliplr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&FLIPLR_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&FLIPLR_INFO, &[&self_])
 }
 
 /// Type of [`FLIPUD`].
@@ -672,7 +671,7 @@ fn flipud_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::flipud(tensor_arg(a, 0)?)?.into_values())
 }
 fn flipud_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&FLIPUD_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&FLIPUD_INFO, &[&self_])
 }
 
 fn roll_cpu(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
@@ -703,8 +702,7 @@ fn roll_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::roll(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
 }
 fn roll_adaptor(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    call_fallback(&ROLL_INFO, vec![self_.into_value(), shifts.into_value(), dims.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ROLL_INFO, &[&self_, &shifts, &dims])
 }
 
 fn rot90_cpu(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
@@ -735,8 +733,7 @@ fn rot90_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rot90(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
 }
 fn rot90_adaptor(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
-    call_fallback(&ROT90_INFO, vec![self_.into_value(), k.into_value(), dims.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ROT90_INFO, &[&self_, &k, &dims])
 }
 
 /// Type of [`MOVEDIM`].
@@ -764,8 +761,7 @@ fn movedim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::movedim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
 }
 fn movedim_adaptor(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
-    call_fallback(&MOVEDIM_INFO, vec![self_.into_value(), source.into_value(), destination.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MOVEDIM_INFO, &[&self_, &source, &destination])
 }
 
 /// Type of [`MOVEDIM_INT`].
@@ -794,8 +790,7 @@ fn movedim_int_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::movedim_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn movedim_int_adaptor(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
-    call_fallback(&MOVEDIM_INT_INFO, vec![self_.into_value(), source.into_value(), destination.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MOVEDIM_INT_INFO, &[&self_, &source, &destination])
 }
 
 /// Type of [`SWAPAXES`].
@@ -823,8 +818,7 @@ fn swapaxes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::swapaxes(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn swapaxes_adaptor(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
-    call_fallback(&SWAPAXES_INFO, vec![self_.into_value(), axis0.into_value(), axis1.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SWAPAXES_INFO, &[&self_, &axis0, &axis1])
 }
 
 /// Type of [`SWAPDIMS`].
@@ -852,8 +846,7 @@ fn swapdims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::swapdims(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn swapdims_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    call_fallback(&SWAPDIMS_INFO, vec![self_.into_value(), dim0.into_value(), dim1.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SWAPDIMS_INFO, &[&self_, &dim0, &dim1])
 }
 
 /// Type of [`CHUNK`].
@@ -881,8 +874,7 @@ fn chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&CHUNK_INFO, vec![self_.into_value(), chunks.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CHUNK_INFO, &[&self_, &chunks, &dim])
 }
 
 /// Type of [`TENSOR_SPLIT_SECTIONS`].
@@ -911,11 +903,7 @@ fn tensor_split_sections_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tensor_split_sections(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn tensor_split_sections_adaptor(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &TENSOR_SPLIT_SECTIONS_INFO,
-        vec![self_.into_value(), sections.into_value(), dim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&TENSOR_SPLIT_SECTIONS_INFO, &[&self_, &sections, &dim])
 }
 
 /// Type of [`TENSOR_SPLIT_INDICES`].
@@ -944,11 +932,7 @@ fn tensor_split_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tensor_split_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn tensor_split_indices_adaptor(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &TENSOR_SPLIT_INDICES_INFO,
-        vec![self_.into_value(), indices.into_value(), dim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&TENSOR_SPLIT_INDICES_INFO, &[&self_, &indices, &dim])
 }
 
 /// Type of [`TENSOR_SPLIT`].
@@ -981,11 +965,7 @@ fn tensor_split_adaptor(
     tensor_indices_or_sections: &Tensor,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &TENSOR_SPLIT_INFO,
-        vec![self_.into_value(), tensor_indices_or_sections.into_value(), dim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&TENSOR_SPLIT_INFO, &[&self_, &tensor_indices_or_sections, &dim])
 }
 
 /// Type of [`HSPLIT`].
@@ -1009,8 +989,7 @@ fn hsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn hsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&HSPLIT_INFO, vec![self_.into_value(), sections.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HSPLIT_INFO, &[&self_, &sections])
 }
 
 /// Type of [`HSPLIT_ARRAY`].
@@ -1035,8 +1014,7 @@ fn hsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn hsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    call_fallback(&HSPLIT_ARRAY_INFO, vec![self_.into_value(), indices.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HSPLIT_ARRAY_INFO, &[&self_, &indices])
 }
 
 /// Type of [`VSPLIT`].
@@ -1060,8 +1038,7 @@ fn vsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn vsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&VSPLIT_INFO, vec![self_.into_value(), sections.into_value()])
-        .and_then(Results::from_values)
+    fallback(&VSPLIT_INFO, &[&self_, &sections])
 }
 
 /// Type of [`VSPLIT_ARRAY`].
@@ -1086,8 +1063,7 @@ fn vsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn vsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    call_fallback(&VSPLIT_ARRAY_INFO, vec![self_.into_value(), indices.into_value()])
-        .and_then(Results::from_values)
+    fallback(&VSPLIT_ARRAY_INFO, &[&self_, &indices])
 }
 
 /// Type of [`DSPLIT`].
@@ -1111,8 +1087,7 @@ fn dsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn dsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&DSPLIT_INFO, vec![self_.into_value(), sections.into_value()])
-        .and_then(Results::from_values)
+    fallback(&DSPLIT_INFO, &[&self_, &sections])
 }
 
 /// Type of [`DSPLIT_ARRAY`].
@@ -1137,8 +1112,7 @@ fn dsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn dsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    call_fallback(&DSPLIT_ARRAY_INFO, vec![self_.into_value(), indices.into_value()])
-        .and_then(Results::from_values)
+    fallback(&DSPLIT_ARRAY_INFO, &[&self_, &indices])
 }
 
 /// Type of [`UNFLATTEN`].
@@ -1166,8 +1140,7 @@ fn unflatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unflatten(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
 }
 fn unflatten_adaptor(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
-    call_fallback(&UNFLATTEN_INFO, vec![self_.into_value(), dim.into_value(), sizes.into_value()])
-        .and_then(Results::from_values)
+    fallback(&UNFLATTEN_INFO, &[&self_, &dim, &sizes])
 }
 
 /// Type of [`EXPAND_AS`].
@@ -1191,8 +1164,7 @@ fn expand_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::expand_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn expand_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&EXPAND_AS_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&EXPAND_AS_INFO, &[&self_, &other])
 }
 
 /// Type of [`VIEW_AS`].
@@ -1216,7 +1188,7 @@ fn view_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn view_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&VIEW_AS_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&VIEW_AS_INFO, &[&self_, &other])
 }
 
 /// Type of [`RESHAPE_AS`].
@@ -1240,8 +1212,7 @@ fn reshape_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::reshape_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn reshape_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&RESHAPE_AS_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&RESHAPE_AS_INFO, &[&self_, &other])
 }
 
 /// Type of [`BROADCAST_TO`].
@@ -1266,8 +1237,7 @@ fn broadcast_to_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::broadcast_to(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn broadcast_to_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    call_fallback(&BROADCAST_TO_INFO, vec![self_.into_value(), size.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BROADCAST_TO_INFO, &[&self_, &size])
 }
 
 /// Type of [`BROADCAST_TENSORS`].
@@ -1289,7 +1259,7 @@ fn broadcast_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::broadcast_tensors(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn broadcast_tensors_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    call_fallback(&BROADCAST_TENSORS_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&BROADCAST_TENSORS_INFO, &[&tensors])
 }
 
 /// Type of [`RAVEL`].
@@ -1310,7 +1280,7 @@ fn ravel_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ravel(tensor_arg(a, 0)?)?.into_values())
 }
 fn ravel_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&RAVEL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&RAVEL_INFO, &[&self_])
 }
 
 /// Type of [`ADJOINT`].
@@ -1331,7 +1301,7 @@ fn adjoint_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adjoint(tensor_arg(a, 0)?)?.into_values())
 }
 fn adjoint_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ADJOINT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ADJOINT_INFO, &[&self_])
 }
 
 /// Type of [`MT`].
@@ -1352,7 +1322,7 @@ fn mt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mt(tensor_arg(a, 0)?)?.into_values())
 }
 fn mt_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&MT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&MT_INFO, &[&self_])
 }
 
 /// Type of [`MH`].
@@ -1373,7 +1343,7 @@ fn mh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mh(tensor_arg(a, 0)?)?.into_values())
 }
 fn mh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&MH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&MH_INFO, &[&self_])
 }
 
 /// Type of [`H`].
@@ -1394,7 +1364,7 @@ fn h_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::h(tensor_arg(a, 0)?)?.into_values())
 }
 fn h_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&H_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&H_INFO, &[&self_])
 }
 
 /// Type of [`NUMPY_T`].
@@ -1415,7 +1385,7 @@ fn numpy_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::numpy_t(tensor_arg(a, 0)?)?.into_values())
 }
 fn numpy_t_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&NUMPY_T_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&NUMPY_T_INFO, &[&self_])
 }
 
 /// Type of [`MESHGRID`].
@@ -1439,8 +1409,7 @@ fn meshgrid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::meshgrid(&arg::<Vec<Tensor>>(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
 }
 fn meshgrid_adaptor(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
-    call_fallback(&MESHGRID_INFO, vec![tensors.into_value(), indexing.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MESHGRID_INFO, &[&tensors, &indexing])
 }
 
 /// Type of [`CARTESIAN_PROD`].
@@ -1462,7 +1431,7 @@ fn cartesian_prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cartesian_prod(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn cartesian_prod_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    call_fallback(&CARTESIAN_PROD_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&CARTESIAN_PROD_INFO, &[&tensors])
 }
 
 fn block_diag_cpu(tensors: &[Tensor]) -> Result<Tensor> {
@@ -1486,7 +1455,7 @@ fn block_diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::block_diag(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
 }
 fn block_diag_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
-    call_fallback(&BLOCK_DIAG_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
+    fallback(&BLOCK_DIAG_INFO, &[&tensors])
 }
 
 fn tril_cpu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
@@ -1522,7 +1491,7 @@ fn tril_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tril(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn tril_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    call_fallback(&TRIL_INFO, vec![self_.into_value(), diagonal.into_value()]).and_then(Results::from_values)
+    fallback(&TRIL_INFO, &[&self_, &diagonal])
 }
 
 fn tril_inplace_cpu(self_: &Tensor, diagonal: i64) -> Result<()> {
@@ -1562,7 +1531,7 @@ fn tril_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn tril_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
-    call_fallback(&TRIL__INFO, vec![self_.into_value(), diagonal.into_value()]).map(drop)
+    call_fallback(&TRIL__INFO, &[&self_, &diagonal]).map(drop)
 }
 
 fn tril_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
@@ -1604,8 +1573,7 @@ fn tril_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn tril_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&TRIL_OUT_INFO, vec![self_.into_value(), diagonal.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&TRIL_OUT_INFO, &[&self_, &diagonal, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1643,7 +1611,7 @@ fn triu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::triu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn triu_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    call_fallback(&TRIU_INFO, vec![self_.into_value(), diagonal.into_value()]).and_then(Results::from_values)
+    fallback(&TRIU_INFO, &[&self_, &diagonal])
 }
 
 fn triu_inplace_cpu(self_: &Tensor, diagonal: i64) -> Result<()> {
@@ -1683,7 +1651,7 @@ fn triu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn triu_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
-    call_fallback(&TRIU__INFO, vec![self_.into_value(), diagonal.into_value()]).map(drop)
+    call_fallback(&TRIU__INFO, &[&self_, &diagonal]).map(drop)
 }
 
 fn triu_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
@@ -1725,8 +1693,7 @@ fn triu_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn triu_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&TRIU_OUT_INFO, vec![self_.into_value(), diagonal.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&TRIU_OUT_INFO, &[&self_, &diagonal, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1760,11 +1727,7 @@ fn diag_embed_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diag_embed(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn diag_embed_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    call_fallback(
-        &DIAG_EMBED_INFO,
-        vec![self_.into_value(), offset.into_value(), dim1.into_value(), dim2.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DIAG_EMBED_INFO, &[&self_, &offset, &dim1, &dim2])
 }
 
 /// Type of [`DIAG`].
@@ -1788,7 +1751,7 @@ fn diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diag(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn diag_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    call_fallback(&DIAG_INFO, vec![self_.into_value(), diagonal.into_value()]).and_then(Results::from_values)
+    fallback(&DIAG_INFO, &[&self_, &diagonal])
 }
 
 fn diag_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
@@ -1823,8 +1786,7 @@ fn diag_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn diag_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&DIAG_OUT_INFO, vec![self_.into_value(), diagonal.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&DIAG_OUT_INFO, &[&self_, &diagonal, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1850,8 +1812,7 @@ fn diagflat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diagflat(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn diagflat_adaptor(self_: &Tensor, offset: i64) -> Result<Tensor> {
-    call_fallback(&DIAGFLAT_INFO, vec![self_.into_value(), offset.into_value()])
-        .and_then(Results::from_values)
+    fallback(&DIAGFLAT_INFO, &[&self_, &offset])
 }
 
 fn trace_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -1875,7 +1836,7 @@ fn trace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::trace(tensor_arg(a, 0)?)?.into_values())
 }
 fn trace_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&TRACE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&TRACE_INFO, &[&self_])
 }
 
 /// Type of [`REPEAT_INTERLEAVE_TENSOR`].
@@ -1914,11 +1875,7 @@ fn repeat_interleave_tensor_adaptor(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &REPEAT_INTERLEAVE_TENSOR_INFO,
-        vec![self_.into_value(), repeats.into_value(), dim.into_value(), output_size.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&REPEAT_INTERLEAVE_TENSOR_INFO, &[&self_, &repeats, &dim, &output_size])
 }
 
 /// Type of [`REPEAT_INTERLEAVE_INT`].
@@ -1953,11 +1910,7 @@ fn repeat_interleave_int_adaptor(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &REPEAT_INTERLEAVE_INT_INFO,
-        vec![self_.into_value(), repeats.into_value(), dim.into_value(), output_size.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&REPEAT_INTERLEAVE_INT_INFO, &[&self_, &repeats, &dim, &output_size])
 }
 
 /// Type of [`REPEAT_INTERLEAVE`].
@@ -1982,6 +1935,5 @@ fn repeat_interleave_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::repeat_interleave(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn repeat_interleave_adaptor(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
-    call_fallback(&REPEAT_INTERLEAVE_INFO, vec![repeats.into_value(), output_size.into_value()])
-        .and_then(Results::from_values)
+    fallback(&REPEAT_INTERLEAVE_INFO, &[&repeats, &output_size])
 }

@@ -39,7 +39,7 @@ mod prelude {
     pub use crate::DType;
     pub use crate::convert::{IntoDims, TensorOptions};
     pub use crate::device::Device;
-    pub use crate::dispatch::op::{Differentiability, call_fallback};
+    pub use crate::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use crate::dispatch::{Key, KeySet, Op, OpInfo};
     pub use crate::dispatch_util::{device_keys, list_keys, opt_keys, opt_list_keys};
     pub use crate::ergonomic::{Operand, expect};

@@ -33,8 +33,7 @@ fn gradient_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gradient_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn gradient_dims_adaptor(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&GRADIENT_DIMS_INFO, vec![self_.into_value(), dim.into_value(), edge_order.into_value()])
-        .and_then(Results::from_values)
+    fallback(&GRADIENT_DIMS_INFO, &[&self_, &dim, &edge_order])
 }
 
 /// Type of [`GRADIENT_SPACING_DIMS`].
@@ -70,11 +69,7 @@ fn gradient_spacing_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &GRADIENT_SPACING_DIMS_INFO,
-        vec![self_.into_value(), spacing.into_value(), dim.into_value(), edge_order.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRADIENT_SPACING_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
 /// Type of [`GRADIENT`].
@@ -108,11 +103,7 @@ fn gradient_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &GRADIENT_INFO,
-        vec![self_.into_value(), spacing.into_value(), dim.into_value(), edge_order.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRADIENT_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
 /// Type of [`GRADIENT_SPACINGS`].
@@ -148,11 +139,7 @@ fn gradient_spacings_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &GRADIENT_SPACINGS_INFO,
-        vec![self_.into_value(), spacing.into_value(), dim.into_value(), edge_order.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRADIENT_SPACINGS_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
 /// Type of [`GRADIENT_SPACINGS_DIMS`].
@@ -193,11 +180,7 @@ fn gradient_spacings_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &GRADIENT_SPACINGS_DIMS_INFO,
-        vec![self_.into_value(), spacing.into_value(), dim.into_value(), edge_order.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRADIENT_SPACINGS_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
 /// Type of [`GRADIENT_COORDINATES`].
@@ -233,11 +216,7 @@ fn gradient_coordinates_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &GRADIENT_COORDINATES_INFO,
-        vec![self_.into_value(), spacing.into_value(), dim.into_value(), edge_order.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRADIENT_COORDINATES_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
 /// Type of [`GRADIENT_COORDINATES_DIMS`].
@@ -281,11 +260,7 @@ fn gradient_coordinates_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &GRADIENT_COORDINATES_DIMS_INFO,
-        vec![self_.into_value(), spacing.into_value(), dim.into_value(), edge_order.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRADIENT_COORDINATES_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
 /// Type of [`SEGMENT_REDUCE`].
@@ -347,20 +322,7 @@ fn segment_reduce_adaptor(
     unsafe_: bool,
     initial: Option<Scalar>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SEGMENT_REDUCE_INFO,
-        vec![
-            data.into_value(),
-            reduce.into_value(),
-            lengths.into_value(),
-            indices.into_value(),
-            offsets.into_value(),
-            axis.into_value(),
-            unsafe_.into_value(),
-            initial.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SEGMENT_REDUCE_INFO, &[&data, &reduce, &lengths, &indices, &offsets, &axis, &unsafe_, &initial])
 }
 
 /// Type of [`HISTOGRAM_EDGES`].
@@ -401,11 +363,7 @@ fn histogram_edges_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &HISTOGRAM_EDGES_INFO,
-        vec![self_.into_value(), bins.into_value(), weight.into_value(), density.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&HISTOGRAM_EDGES_INFO, &[&self_, &bins, &weight, &density])
 }
 
 fn histogram_edges_out_cpu(
@@ -467,17 +425,7 @@ fn histogram_edges_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &HISTOGRAM_EDGES_OUT_INFO,
-        vec![
-            self_.into_value(),
-            bins.into_value(),
-            weight.into_value(),
-            density.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&HISTOGRAM_EDGES_OUT_INFO, &[&self_, &bins, &weight, &density, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -524,17 +472,7 @@ fn histogram_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &HISTOGRAM_INFO,
-        vec![
-            self_.into_value(),
-            bins.into_value(),
-            range.into_value(),
-            weight.into_value(),
-            density.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&HISTOGRAM_INFO, &[&self_, &bins, &range, &weight, &density])
 }
 
 fn histogram_out_cpu(
@@ -600,18 +538,8 @@ fn histogram_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &HISTOGRAM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            bins.into_value(),
-            range.into_value(),
-            weight.into_value(),
-            density.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&HISTOGRAM_OUT_INFO, &[&self_, &bins, &range, &weight, &density, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -659,17 +587,7 @@ fn histogramdd_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    call_fallback(
-        &HISTOGRAMDD_INFO,
-        vec![
-            self_.into_value(),
-            bins.into_value(),
-            range.into_value(),
-            weight.into_value(),
-            density.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&HISTOGRAMDD_INFO, &[&self_, &bins, &range, &weight, &density])
 }
 
 /// Type of [`HISTOGRAMDD_EDGES`].
@@ -714,17 +632,7 @@ fn histogramdd_edges_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    call_fallback(
-        &HISTOGRAMDD_EDGES_INFO,
-        vec![
-            self_.into_value(),
-            bins.into_value(),
-            range.into_value(),
-            weight.into_value(),
-            density.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&HISTOGRAMDD_EDGES_INFO, &[&self_, &bins, &range, &weight, &density])
 }
 
 /// Type of [`HISTOGRAMDD_BINS`].
@@ -769,17 +677,7 @@ fn histogramdd_bins_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
-    call_fallback(
-        &HISTOGRAMDD_BINS_INFO,
-        vec![
-            self_.into_value(),
-            bins.into_value(),
-            range.into_value(),
-            weight.into_value(),
-            density.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&HISTOGRAMDD_BINS_INFO, &[&self_, &bins, &range, &weight, &density])
 }
 
 fn hash_tensor_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
@@ -823,11 +721,7 @@ fn hash_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hash_tensor(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn hash_tensor_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
-    call_fallback(
-        &HASH_TENSOR_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), mode.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode])
 }
 
 fn hash_tensor_out_cpu(
@@ -892,16 +786,7 @@ fn hash_tensor_out_adaptor(
     mode: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &HASH_TENSOR_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            mode.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&HASH_TENSOR_OUT_INFO, &[&self_, &dim, &keepdim, &mode, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -941,7 +826,7 @@ fn frexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::frexp(tensor_arg(a, 0)?)?.into_values())
 }
 fn frexp_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    call_fallback(&FREXP_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&FREXP_INFO, &[&self_])
 }
 
 fn frexp_out_cpu(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
@@ -988,10 +873,7 @@ fn frexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn frexp_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &FREXP_OUT_INFO,
-        vec![self_.into_value(), (&*out0).into_value(), (&*out1).into_value()],
-    )?;
+    let v = call_fallback(&FREXP_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())

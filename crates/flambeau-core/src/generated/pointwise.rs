@@ -43,8 +43,7 @@ fn add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::add(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn add_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    call_fallback(&ADD_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ADD_INFO, &[&self_, &other, &alpha])
 }
 
 fn add_inplace_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
@@ -81,7 +80,7 @@ fn add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn add_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    call_fallback(&ADD__INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()]).map(drop)
+    call_fallback(&ADD__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
 fn add_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
@@ -117,10 +116,7 @@ fn add_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn add_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &ADD_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), alpha.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&ADD_OUT_INFO, &[&self_, &other, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -161,8 +157,7 @@ fn sub_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn sub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    call_fallback(&SUB_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SUB_INFO, &[&self_, &other, &alpha])
 }
 
 fn sub_inplace_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
@@ -199,7 +194,7 @@ fn sub_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sub_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    call_fallback(&SUB__INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()]).map(drop)
+    call_fallback(&SUB__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
 fn sub_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
@@ -235,10 +230,7 @@ fn sub_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sub_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SUB_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), alpha.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SUB_OUT_INFO, &[&self_, &other, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -279,8 +271,7 @@ fn rsub_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rsub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn rsub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    call_fallback(&RSUB_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .and_then(Results::from_values)
+    fallback(&RSUB_INFO, &[&self_, &other, &alpha])
 }
 
 fn rsub_scalar_cpu(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
@@ -312,8 +303,7 @@ fn rsub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rsub_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn rsub_scalar_adaptor(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    call_fallback(&RSUB_SCALAR_INFO, vec![self_.into_value(), other.into_value(), alpha.into_value()])
-        .and_then(Results::from_values)
+    fallback(&RSUB_SCALAR_INFO, &[&self_, &other, &alpha])
 }
 
 static MUL_SPEC: PointwiseSpec = PointwiseSpec {
@@ -347,7 +337,7 @@ fn mul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn mul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&MUL_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&MUL_INFO, &[&self_, &other])
 }
 
 fn mul_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -379,7 +369,7 @@ fn mul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn mul_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&MUL__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&MUL__INFO, &[&self_, &other]).map(drop)
 }
 
 fn mul_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -413,7 +403,7 @@ fn mul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&MUL_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MUL_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -456,7 +446,7 @@ fn div_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::div(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn div_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&DIV_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&DIV_INFO, &[&self_, &other])
 }
 
 fn div_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -488,7 +478,7 @@ fn div_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn div_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&DIV__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&DIV__INFO, &[&self_, &other]).map(drop)
 }
 
 fn div_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -522,7 +512,7 @@ fn div_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn div_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&DIV_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&DIV_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -557,8 +547,7 @@ fn div_mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn div_mode_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
-    call_fallback(&DIV_MODE_INFO, vec![self_.into_value(), other.into_value(), rounding_mode.into_value()])
-        .and_then(Results::from_values)
+    fallback(&DIV_MODE_INFO, &[&self_, &other, &rounding_mode])
 }
 
 fn div_mode_inplace_kernel(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
@@ -594,8 +583,7 @@ fn div_mode_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn div_mode_inplace_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
-    call_fallback(&DIV_MODE__INFO, vec![self_.into_value(), other.into_value(), rounding_mode.into_value()])
-        .map(drop)
+    call_fallback(&DIV_MODE__INFO, &[&self_, &other, &rounding_mode]).map(drop)
 }
 
 fn div_mode_out_kernel(
@@ -648,10 +636,7 @@ fn div_mode_out_adaptor(
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &DIV_MODE_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), rounding_mode.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&DIV_MODE_OUT_INFO, &[&self_, &other, &rounding_mode, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -690,8 +675,7 @@ fn floor_divide_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::floor_divide(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn floor_divide_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&FLOOR_DIVIDE_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&FLOOR_DIVIDE_INFO, &[&self_, &other])
 }
 
 fn floor_divide_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -723,7 +707,7 @@ fn floor_divide_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn floor_divide_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&FLOOR_DIVIDE__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&FLOOR_DIVIDE__INFO, &[&self_, &other]).map(drop)
 }
 
 fn floor_divide_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -760,10 +744,7 @@ fn floor_divide_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn floor_divide_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &FLOOR_DIVIDE_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&FLOOR_DIVIDE_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -802,8 +783,7 @@ fn remainder_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::remainder(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn remainder_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&REMAINDER_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&REMAINDER_INFO, &[&self_, &other])
 }
 
 fn remainder_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -835,7 +815,7 @@ fn remainder_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn remainder_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&REMAINDER__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&REMAINDER__INFO, &[&self_, &other]).map(drop)
 }
 
 fn remainder_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -872,10 +852,7 @@ fn remainder_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn remainder_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &REMAINDER_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&REMAINDER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -911,7 +888,7 @@ fn fmod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn fmod_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&FMOD_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&FMOD_INFO, &[&self_, &other])
 }
 
 fn fmod_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -943,7 +920,7 @@ fn fmod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn fmod_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&FMOD__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&FMOD__INFO, &[&self_, &other]).map(drop)
 }
 
 fn fmod_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -977,8 +954,7 @@ fn fmod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn fmod_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&FMOD_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&FMOD_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1008,7 +984,7 @@ fn pow_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn pow_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    call_fallback(&POW_INFO, vec![self_.into_value(), exponent.into_value()]).and_then(Results::from_values)
+    fallback(&POW_INFO, &[&self_, &exponent])
 }
 
 fn pow_inplace_kernel(self_: &Tensor, exponent: &Tensor) -> Result<()> {
@@ -1040,7 +1016,7 @@ fn pow_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn pow_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    call_fallback(&POW__INFO, vec![self_.into_value(), exponent.into_value()]).map(drop)
+    call_fallback(&POW__INFO, &[&self_, &exponent]).map(drop)
 }
 
 fn pow_out_kernel(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1074,8 +1050,7 @@ fn pow_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn pow_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&POW_OUT_INFO, vec![self_.into_value(), exponent.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&POW_OUT_INFO, &[&self_, &exponent, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1102,8 +1077,7 @@ fn float_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::float_power(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    call_fallback(&FLOAT_POWER_INFO, vec![self_.into_value(), exponent.into_value()])
-        .and_then(Results::from_values)
+    fallback(&FLOAT_POWER_INFO, &[&self_, &exponent])
 }
 
 fn float_power_inplace_cpu(self_: &Tensor, exponent: &Tensor) -> Result<()> {
@@ -1134,7 +1108,7 @@ fn float_power_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    call_fallback(&FLOAT_POWER__INFO, vec![self_.into_value(), exponent.into_value()]).map(drop)
+    call_fallback(&FLOAT_POWER__INFO, &[&self_, &exponent]).map(drop)
 }
 
 fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1170,10 +1144,7 @@ fn float_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn float_power_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &FLOAT_POWER_OUT_INFO,
-        vec![self_.into_value(), exponent.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&FLOAT_POWER_OUT_INFO, &[&self_, &exponent, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1210,7 +1181,7 @@ fn maximum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::maximum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn maximum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&MAXIMUM_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&MAXIMUM_INFO, &[&self_, &other])
 }
 
 fn maximum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1248,8 +1219,7 @@ fn maximum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn maximum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&MAXIMUM_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MAXIMUM_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1286,7 +1256,7 @@ fn minimum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::minimum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn minimum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&MINIMUM_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&MINIMUM_INFO, &[&self_, &other])
 }
 
 fn minimum_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1324,8 +1294,7 @@ fn minimum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn minimum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&MINIMUM_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MINIMUM_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1362,7 +1331,7 @@ fn fmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fmax(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn fmax_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&FMAX_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&FMAX_INFO, &[&self_, &other])
 }
 
 fn fmax_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1397,8 +1366,7 @@ fn fmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn fmax_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&FMAX_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&FMAX_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1435,7 +1403,7 @@ fn fmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fmin(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn fmin_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&FMIN_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&FMIN_INFO, &[&self_, &other])
 }
 
 fn fmin_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1470,8 +1438,7 @@ fn fmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn fmin_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&FMIN_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&FMIN_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1513,8 +1480,7 @@ fn clamp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values())
 }
 fn clamp_tensor_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
-    call_fallback(&CLAMP_TENSOR_INFO, vec![self_.into_value(), min.into_value(), max.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CLAMP_TENSOR_INFO, &[&self_, &min, &max])
 }
 
 fn clamp_tensor_inplace_kernel(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
@@ -1554,7 +1520,7 @@ fn clamp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_tensor_inplace_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
-    call_fallback(&CLAMP_TENSOR__INFO, vec![self_.into_value(), min.into_value(), max.into_value()]).map(drop)
+    call_fallback(&CLAMP_TENSOR__INFO, &[&self_, &min, &max]).map(drop)
 }
 
 fn clamp_tensor_out_kernel(
@@ -1607,10 +1573,7 @@ fn clamp_tensor_out_adaptor(
     max: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &CLAMP_TENSOR_OUT_INFO,
-        vec![self_.into_value(), min.into_value(), max.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&CLAMP_TENSOR_OUT_INFO, &[&self_, &min, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1644,8 +1607,7 @@ fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn clamp_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    call_fallback(&CLAMP_INFO, vec![self_.into_value(), min.into_value(), max.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CLAMP_INFO, &[&self_, &min, &max])
 }
 
 fn clamp_inplace_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
@@ -1681,7 +1643,7 @@ fn clamp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_inplace_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    call_fallback(&CLAMP__INFO, vec![self_.into_value(), min.into_value(), max.into_value()]).map(drop)
+    call_fallback(&CLAMP__INFO, &[&self_, &min, &max]).map(drop)
 }
 
 fn clamp_out_kernel(
@@ -1729,10 +1691,7 @@ fn clamp_out_adaptor(
     max: Option<Scalar>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &CLAMP_OUT_INFO,
-        vec![self_.into_value(), min.into_value(), max.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&CLAMP_OUT_INFO, &[&self_, &min, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1771,8 +1730,7 @@ fn clamp_min_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_min_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn clamp_min_tensor_adaptor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    call_fallback(&CLAMP_MIN_TENSOR_INFO, vec![self_.into_value(), min.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CLAMP_MIN_TENSOR_INFO, &[&self_, &min])
 }
 
 fn clamp_min_tensor_inplace_kernel(self_: &Tensor, min: &Tensor) -> Result<()> {
@@ -1804,7 +1762,7 @@ fn clamp_min_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_min_tensor_inplace_adaptor(self_: &Tensor, min: &Tensor) -> Result<()> {
-    call_fallback(&CLAMP_MIN_TENSOR__INFO, vec![self_.into_value(), min.into_value()]).map(drop)
+    call_fallback(&CLAMP_MIN_TENSOR__INFO, &[&self_, &min]).map(drop)
 }
 
 fn clamp_min_tensor_out_kernel(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1841,10 +1799,7 @@ fn clamp_min_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn clamp_min_tensor_out_adaptor(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &CLAMP_MIN_TENSOR_OUT_INFO,
-        vec![self_.into_value(), min.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&CLAMP_MIN_TENSOR_OUT_INFO, &[&self_, &min, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1877,7 +1832,7 @@ fn clamp_min_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn clamp_min_adaptor(self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    call_fallback(&CLAMP_MIN_INFO, vec![self_.into_value(), min.into_value()]).and_then(Results::from_values)
+    fallback(&CLAMP_MIN_INFO, &[&self_, &min])
 }
 
 fn clamp_min_inplace_kernel(self_: &Tensor, min: Scalar) -> Result<()> {
@@ -1909,7 +1864,7 @@ fn clamp_min_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_min_inplace_adaptor(self_: &Tensor, min: Scalar) -> Result<()> {
-    call_fallback(&CLAMP_MIN__INFO, vec![self_.into_value(), min.into_value()]).map(drop)
+    call_fallback(&CLAMP_MIN__INFO, &[&self_, &min]).map(drop)
 }
 
 fn clamp_min_out_kernel(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
@@ -1946,8 +1901,7 @@ fn clamp_min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn clamp_min_out_adaptor(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&CLAMP_MIN_OUT_INFO, vec![self_.into_value(), min.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&CLAMP_MIN_OUT_INFO, &[&self_, &min, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1986,8 +1940,7 @@ fn clamp_max_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_max_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn clamp_max_tensor_adaptor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    call_fallback(&CLAMP_MAX_TENSOR_INFO, vec![self_.into_value(), max.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CLAMP_MAX_TENSOR_INFO, &[&self_, &max])
 }
 
 fn clamp_max_tensor_inplace_kernel(self_: &Tensor, max: &Tensor) -> Result<()> {
@@ -2019,7 +1972,7 @@ fn clamp_max_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_max_tensor_inplace_adaptor(self_: &Tensor, max: &Tensor) -> Result<()> {
-    call_fallback(&CLAMP_MAX_TENSOR__INFO, vec![self_.into_value(), max.into_value()]).map(drop)
+    call_fallback(&CLAMP_MAX_TENSOR__INFO, &[&self_, &max]).map(drop)
 }
 
 fn clamp_max_tensor_out_kernel(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2056,10 +2009,7 @@ fn clamp_max_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn clamp_max_tensor_out_adaptor(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &CLAMP_MAX_TENSOR_OUT_INFO,
-        vec![self_.into_value(), max.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&CLAMP_MAX_TENSOR_OUT_INFO, &[&self_, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2092,7 +2042,7 @@ fn clamp_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn clamp_max_adaptor(self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    call_fallback(&CLAMP_MAX_INFO, vec![self_.into_value(), max.into_value()]).and_then(Results::from_values)
+    fallback(&CLAMP_MAX_INFO, &[&self_, &max])
 }
 
 fn clamp_max_inplace_kernel(self_: &Tensor, max: Scalar) -> Result<()> {
@@ -2124,7 +2074,7 @@ fn clamp_max_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_max_inplace_adaptor(self_: &Tensor, max: Scalar) -> Result<()> {
-    call_fallback(&CLAMP_MAX__INFO, vec![self_.into_value(), max.into_value()]).map(drop)
+    call_fallback(&CLAMP_MAX__INFO, &[&self_, &max]).map(drop)
 }
 
 fn clamp_max_out_kernel(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
@@ -2161,8 +2111,7 @@ fn clamp_max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn clamp_max_out_adaptor(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&CLAMP_MAX_OUT_INFO, vec![self_.into_value(), max.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&CLAMP_MAX_OUT_INFO, &[&self_, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2206,8 +2155,7 @@ fn lerp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lerp_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
 }
 fn lerp_tensor_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    call_fallback(&LERP_TENSOR_INFO, vec![self_.into_value(), end.into_value(), weight.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LERP_TENSOR_INFO, &[&self_, &end, &weight])
 }
 
 fn lerp_tensor_inplace_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
@@ -2244,8 +2192,7 @@ fn lerp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lerp_tensor_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    call_fallback(&LERP_TENSOR__INFO, vec![self_.into_value(), end.into_value(), weight.into_value()])
-        .map(drop)
+    call_fallback(&LERP_TENSOR__INFO, &[&self_, &end, &weight]).map(drop)
 }
 
 fn lerp_tensor_out_kernel(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2284,10 +2231,7 @@ fn lerp_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lerp_tensor_out_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LERP_TENSOR_OUT_INFO,
-        vec![self_.into_value(), end.into_value(), weight.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LERP_TENSOR_OUT_INFO, &[&self_, &end, &weight, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2328,8 +2272,7 @@ fn lerp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lerp(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn lerp_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    call_fallback(&LERP_INFO, vec![self_.into_value(), end.into_value(), weight.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LERP_INFO, &[&self_, &end, &weight])
 }
 
 fn lerp_inplace_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
@@ -2366,7 +2309,7 @@ fn lerp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lerp_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    call_fallback(&LERP__INFO, vec![self_.into_value(), end.into_value(), weight.into_value()]).map(drop)
+    call_fallback(&LERP__INFO, &[&self_, &end, &weight]).map(drop)
 }
 
 fn lerp_out_kernel(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
@@ -2402,10 +2345,7 @@ fn lerp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lerp_out_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LERP_OUT_INFO,
-        vec![self_.into_value(), end.into_value(), weight.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LERP_OUT_INFO, &[&self_, &end, &weight, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2446,11 +2386,7 @@ fn addcmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addcmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn addcmul_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &ADDCMUL_INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADDCMUL_INFO, &[&self_, &tensor1, &tensor2, &value])
 }
 
 fn addcmul_inplace_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
@@ -2487,11 +2423,7 @@ fn addcmul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn addcmul_inplace_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    call_fallback(
-        &ADDCMUL__INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
-    )
-    .map(drop)
+    call_fallback(&ADDCMUL__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
 }
 
 fn addcmul_out_kernel(
@@ -2542,16 +2474,7 @@ fn addcmul_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ADDCMUL_OUT_INFO,
-        vec![
-            self_.into_value(),
-            tensor1.into_value(),
-            tensor2.into_value(),
-            value.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ADDCMUL_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2593,11 +2516,7 @@ fn addcdiv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addcdiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn addcdiv_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &ADDCDIV_INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADDCDIV_INFO, &[&self_, &tensor1, &tensor2, &value])
 }
 
 fn addcdiv_inplace_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
@@ -2635,11 +2554,7 @@ fn addcdiv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn addcdiv_inplace_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
-    call_fallback(
-        &ADDCDIV__INFO,
-        vec![self_.into_value(), tensor1.into_value(), tensor2.into_value(), value.into_value()],
-    )
-    .map(drop)
+    call_fallback(&ADDCDIV__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
 }
 
 fn addcdiv_out_kernel(
@@ -2691,16 +2606,7 @@ fn addcdiv_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ADDCDIV_OUT_INFO,
-        vec![
-            self_.into_value(),
-            tensor1.into_value(),
-            tensor2.into_value(),
-            value.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ADDCDIV_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2741,8 +2647,7 @@ fn where_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
 }
 fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&WHERE_INFO, vec![condition.into_value(), self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&WHERE_INFO, &[&condition, &self_, &other])
 }
 
 fn where_out_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2781,10 +2686,7 @@ fn where_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn where_out_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &WHERE_OUT_INFO,
-        vec![condition.into_value(), self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&WHERE_OUT_INFO, &[&condition, &self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2820,7 +2722,7 @@ fn atan2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atan2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn atan2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&ATAN2_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&ATAN2_INFO, &[&self_, &other])
 }
 
 fn atan2_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -2852,7 +2754,7 @@ fn atan2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn atan2_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&ATAN2__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&ATAN2__INFO, &[&self_, &other]).map(drop)
 }
 
 fn atan2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2889,8 +2791,7 @@ fn atan2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn atan2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&ATAN2_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ATAN2_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2926,7 +2827,7 @@ fn hypot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hypot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn hypot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&HYPOT_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&HYPOT_INFO, &[&self_, &other])
 }
 
 fn hypot_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -2958,7 +2859,7 @@ fn hypot_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn hypot_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&HYPOT__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&HYPOT__INFO, &[&self_, &other]).map(drop)
 }
 
 fn hypot_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2995,8 +2896,7 @@ fn hypot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hypot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&HYPOT_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&HYPOT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3032,7 +2932,7 @@ fn copysign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::copysign(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn copysign_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&COPYSIGN_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&COPYSIGN_INFO, &[&self_, &other])
 }
 
 fn copysign_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -3064,7 +2964,7 @@ fn copysign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn copysign_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&COPYSIGN__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&COPYSIGN__INFO, &[&self_, &other]).map(drop)
 }
 
 fn copysign_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3101,10 +3001,7 @@ fn copysign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn copysign_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &COPYSIGN_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&COPYSIGN_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3143,8 +3040,7 @@ fn nextafter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nextafter(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn nextafter_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&NEXTAFTER_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&NEXTAFTER_INFO, &[&self_, &other])
 }
 
 fn nextafter_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -3176,7 +3072,7 @@ fn nextafter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn nextafter_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&NEXTAFTER__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&NEXTAFTER__INFO, &[&self_, &other]).map(drop)
 }
 
 fn nextafter_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3213,10 +3109,7 @@ fn nextafter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn nextafter_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &NEXTAFTER_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&NEXTAFTER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3245,7 +3138,7 @@ fn ldexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ldexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn ldexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LDEXP_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&LDEXP_INFO, &[&self_, &other])
 }
 
 fn ldexp_inplace_cpu(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -3275,7 +3168,7 @@ fn ldexp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn ldexp_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&LDEXP__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&LDEXP__INFO, &[&self_, &other]).map(drop)
 }
 
 fn ldexp_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3310,8 +3203,7 @@ fn ldexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn ldexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&LDEXP_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LDEXP_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3351,8 +3243,7 @@ fn heaviside_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::heaviside(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn heaviside_adaptor(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
-    call_fallback(&HEAVISIDE_INFO, vec![self_.into_value(), values.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HEAVISIDE_INFO, &[&self_, &values])
 }
 
 fn heaviside_inplace_kernel(self_: &Tensor, values: &Tensor) -> Result<()> {
@@ -3385,7 +3276,7 @@ fn heaviside_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn heaviside_inplace_adaptor(self_: &Tensor, values: &Tensor) -> Result<()> {
-    call_fallback(&HEAVISIDE__INFO, vec![self_.into_value(), values.into_value()]).map(drop)
+    call_fallback(&HEAVISIDE__INFO, &[&self_, &values]).map(drop)
 }
 
 fn heaviside_out_kernel(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3423,10 +3314,7 @@ fn heaviside_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn heaviside_out_adaptor(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &HEAVISIDE_OUT_INFO,
-        vec![self_.into_value(), values.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&HEAVISIDE_OUT_INFO, &[&self_, &values, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3465,8 +3353,7 @@ fn logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logaddexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn logaddexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOGADDEXP_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOGADDEXP_INFO, &[&self_, &other])
 }
 
 fn logaddexp_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3503,10 +3390,7 @@ fn logaddexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logaddexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LOGADDEXP_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOGADDEXP_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3545,8 +3429,7 @@ fn logaddexp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logaddexp2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn logaddexp2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOGADDEXP2_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOGADDEXP2_INFO, &[&self_, &other])
 }
 
 fn logaddexp2_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3583,10 +3466,7 @@ fn logaddexp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logaddexp2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LOGADDEXP2_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOGADDEXP2_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3622,7 +3502,7 @@ fn xlogy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::xlogy(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn xlogy_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&XLOGY_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&XLOGY_INFO, &[&self_, &other])
 }
 
 fn xlogy_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -3654,7 +3534,7 @@ fn xlogy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn xlogy_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&XLOGY__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&XLOGY__INFO, &[&self_, &other]).map(drop)
 }
 
 fn xlogy_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3691,8 +3571,7 @@ fn xlogy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn xlogy_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&XLOGY_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&XLOGY_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3728,7 +3607,7 @@ fn gcd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gcd(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn gcd_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&GCD_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&GCD_INFO, &[&self_, &other])
 }
 
 fn gcd_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -3760,7 +3639,7 @@ fn gcd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn gcd_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&GCD__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&GCD__INFO, &[&self_, &other]).map(drop)
 }
 
 fn gcd_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3794,7 +3673,7 @@ fn gcd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn gcd_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&GCD_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&GCD_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3830,7 +3709,7 @@ fn lcm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lcm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn lcm_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&LCM_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&LCM_INFO, &[&self_, &other])
 }
 
 fn lcm_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -3862,7 +3741,7 @@ fn lcm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lcm_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&LCM__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&LCM__INFO, &[&self_, &other]).map(drop)
 }
 
 fn lcm_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3896,7 +3775,7 @@ fn lcm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lcm_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LCM_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LCM_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3936,8 +3815,7 @@ fn softplus_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softplus(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn softplus_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    call_fallback(&SOFTPLUS_INFO, vec![self_.into_value(), beta.into_value(), threshold.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SOFTPLUS_INFO, &[&self_, &beta, &threshold])
 }
 
 fn softplus_out_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
@@ -3975,10 +3853,7 @@ fn softplus_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn softplus_out_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SOFTPLUS_OUT_INFO,
-        vec![self_.into_value(), beta.into_value(), threshold.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SOFTPLUS_OUT_INFO, &[&self_, &beta, &threshold, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }

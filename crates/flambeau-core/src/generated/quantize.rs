@@ -51,17 +51,10 @@ fn fake_quantize_per_tensor_affine_cachemask_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO,
-        vec![
-            self_.into_value(),
-            scale.into_value(),
-            zero_point.into_value(),
-            quant_min.into_value(),
-            quant_max.into_value(),
-        ],
+        &[&self_, &scale, &zero_point, &quant_min, &quant_max],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK`].
@@ -112,18 +105,10 @@ fn fake_quantize_per_channel_affine_cachemask_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO,
-        vec![
-            self_.into_value(),
-            scale.into_value(),
-            zero_point.into_value(),
-            axis.into_value(),
-            quant_min.into_value(),
-            quant_max.into_value(),
-        ],
+        &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`FAKE_QUANTIZE_PER_TENSOR_AFFINE`].
@@ -170,17 +155,7 @@ fn fake_quantize_per_tensor_affine_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    call_fallback(
-        &FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO,
-        vec![
-            self_.into_value(),
-            scale.into_value(),
-            zero_point.into_value(),
-            quant_min.into_value(),
-            quant_max.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO, &[&self_, &scale, &zero_point, &quant_min, &quant_max])
 }
 
 /// Type of [`FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY`].
@@ -227,17 +202,7 @@ fn fake_quantize_per_tensor_affine_by_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    call_fallback(
-        &FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO,
-        vec![
-            self_.into_value(),
-            scale.into_value(),
-            zero_point.into_value(),
-            quant_min.into_value(),
-            quant_max.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO, &[&self_, &scale, &zero_point, &quant_min, &quant_max])
 }
 
 /// Type of [`FAKE_QUANTIZE_PER_CHANNEL_AFFINE`].
@@ -287,16 +252,8 @@ fn fake_quantize_per_channel_affine_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO,
-        vec![
-            self_.into_value(),
-            scale.into_value(),
-            zero_point.into_value(),
-            axis.into_value(),
-            quant_min.into_value(),
-            quant_max.into_value(),
-        ],
+        &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
     )
-    .and_then(Results::from_values)
 }

@@ -35,11 +35,7 @@ fn uniform_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn uniform_inplace_adaptor(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(
-        &UNIFORM__INFO,
-        vec![self_.into_value(), from.into_value(), to.into_value(), generator.into_value()],
-    )
-    .map(drop)
+    call_fallback(&UNIFORM__INFO, &[&self_, &from, &to, &generator]).map(drop)
 }
 
 /// Type of [`NORMAL_`].
@@ -70,11 +66,7 @@ fn normal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn normal_inplace_adaptor(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(
-        &NORMAL__INFO,
-        vec![self_.into_value(), mean.into_value(), std.into_value(), generator.into_value()],
-    )
-    .map(drop)
+    call_fallback(&NORMAL__INFO, &[&self_, &mean, &std, &generator]).map(drop)
 }
 
 /// Type of [`LOG_NORMAL_`].
@@ -113,11 +105,7 @@ fn log_normal_inplace_adaptor(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    call_fallback(
-        &LOG_NORMAL__INFO,
-        vec![self_.into_value(), mean.into_value(), std.into_value(), generator.into_value()],
-    )
-    .map(drop)
+    call_fallback(&LOG_NORMAL__INFO, &[&self_, &mean, &std, &generator]).map(drop)
 }
 
 /// Type of [`EXPONENTIAL_`].
@@ -150,8 +138,7 @@ fn exponential_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn exponential_inplace_adaptor(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(&EXPONENTIAL__INFO, vec![self_.into_value(), lambd.into_value(), generator.into_value()])
-        .map(drop)
+    call_fallback(&EXPONENTIAL__INFO, &[&self_, &lambd, &generator]).map(drop)
 }
 
 /// Type of [`CAUCHY_`].
@@ -187,11 +174,7 @@ fn cauchy_inplace_adaptor(
     sigma: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    call_fallback(
-        &CAUCHY__INFO,
-        vec![self_.into_value(), median.into_value(), sigma.into_value(), generator.into_value()],
-    )
-    .map(drop)
+    call_fallback(&CAUCHY__INFO, &[&self_, &median, &sigma, &generator]).map(drop)
 }
 
 /// Type of [`GEOMETRIC_`].
@@ -224,8 +207,7 @@ fn geometric_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn geometric_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(&GEOMETRIC__INFO, vec![self_.into_value(), p.into_value(), generator.into_value()])
-        .map(drop)
+    call_fallback(&GEOMETRIC__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
 /// Type of [`BERNOULLI_TENSOR_`].
@@ -258,8 +240,7 @@ fn bernoulli_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bernoulli_tensor_inplace_adaptor(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(&BERNOULLI_TENSOR__INFO, vec![self_.into_value(), p.into_value(), generator.into_value()])
-        .map(drop)
+    call_fallback(&BERNOULLI_TENSOR__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
 /// Type of [`BERNOULLI_FLOAT_`].
@@ -292,8 +273,7 @@ fn bernoulli_float_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bernoulli_float_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(&BERNOULLI_FLOAT__INFO, vec![self_.into_value(), p.into_value(), generator.into_value()])
-        .map(drop)
+    call_fallback(&BERNOULLI_FLOAT__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
 /// Type of [`BERNOULLI`].
@@ -318,8 +298,7 @@ fn bernoulli_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bernoulli(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
 }
 fn bernoulli_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    call_fallback(&BERNOULLI_INFO, vec![self_.into_value(), generator.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BERNOULLI_INFO, &[&self_, &generator])
 }
 
 fn bernoulli_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
@@ -354,10 +333,7 @@ fn bernoulli_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bernoulli_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &BERNOULLI_OUT_INFO,
-        vec![self_.into_value(), generator.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&BERNOULLI_OUT_INFO, &[&self_, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -389,8 +365,7 @@ fn bernoulli_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn bernoulli_p_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    call_fallback(&BERNOULLI_P_INFO, vec![self_.into_value(), p.into_value(), generator.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BERNOULLI_P_INFO, &[&self_, &p, &generator])
 }
 
 /// Type of [`RANDOM_FROM_`].
@@ -429,11 +404,7 @@ fn random_from_inplace_adaptor(
     to: Option<i64>,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    call_fallback(
-        &RANDOM_FROM__INFO,
-        vec![self_.into_value(), from.into_value(), to.into_value(), generator.into_value()],
-    )
-    .map(drop)
+    call_fallback(&RANDOM_FROM__INFO, &[&self_, &from, &to, &generator]).map(drop)
 }
 
 /// Type of [`RANDOM_TO_`].
@@ -466,8 +437,7 @@ fn random_to_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn random_to_inplace_adaptor(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(&RANDOM_TO__INFO, vec![self_.into_value(), to.into_value(), generator.into_value()])
-        .map(drop)
+    call_fallback(&RANDOM_TO__INFO, &[&self_, &to, &generator]).map(drop)
 }
 
 /// Type of [`RANDOM_`].
@@ -493,7 +463,7 @@ fn random_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn random_inplace_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    call_fallback(&RANDOM__INFO, vec![self_.into_value(), generator.into_value()]).map(drop)
+    call_fallback(&RANDOM__INFO, &[&self_, &generator]).map(drop)
 }
 
 /// Type of [`RAND`].
@@ -550,18 +520,7 @@ fn rand_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RAND_INFO,
-        vec![
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RAND_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
 fn rand_out_cpu(
@@ -684,18 +643,8 @@ fn rand_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &RAND_OUT_INFO,
-        vec![
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&RAND_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -763,19 +712,10 @@ fn rand_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &RAND_LIKE_GENERATOR_INFO,
-        vec![
-            self_.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
+        &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`RAND_LIKE`].
@@ -830,18 +770,7 @@ fn rand_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RAND_LIKE_INFO,
-        vec![
-            self_.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RAND_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
 /// Type of [`RANDN`].
@@ -898,18 +827,7 @@ fn randn_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RANDN_INFO,
-        vec![
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RANDN_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
 fn randn_out_cpu(
@@ -1032,18 +950,8 @@ fn randn_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &RANDN_OUT_INFO,
-        vec![
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&RANDN_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1111,19 +1019,10 @@ fn randn_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &RANDN_LIKE_GENERATOR_INFO,
-        vec![
-            self_.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
+        &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`RANDN_LIKE`].
@@ -1178,18 +1077,7 @@ fn randn_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RANDN_LIKE_INFO,
-        vec![
-            self_.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RANDN_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
 /// Type of [`RANDINT`].
@@ -1250,19 +1138,7 @@ fn randint_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RANDINT_INFO,
-        vec![
-            high.into_value(),
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RANDINT_INFO, &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
 fn randint_out_cpu(
@@ -1395,16 +1271,7 @@ fn randint_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &RANDINT_OUT_INFO,
-        vec![
-            high.into_value(),
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1477,20 +1344,7 @@ fn randint_low_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RANDINT_LOW_INFO,
-        vec![
-            low.into_value(),
-            high.into_value(),
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RANDINT_LOW_INFO, &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
 fn randint_low_out_cpu(
@@ -1631,17 +1485,7 @@ fn randint_low_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &RANDINT_LOW_OUT_INFO,
-        vec![
-            low.into_value(),
-            high.into_value(),
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1714,20 +1558,10 @@ fn randint_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &RANDINT_LIKE_GENERATOR_INFO,
-        vec![
-            self_.into_value(),
-            high.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
+        &[&self_, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`RANDINT_LIKE_LOW_GENERATOR`].
@@ -1801,21 +1635,10 @@ fn randint_like_low_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &RANDINT_LIKE_LOW_GENERATOR_INFO,
-        vec![
-            self_.into_value(),
-            low.into_value(),
-            high.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
+        &[&self_, &low, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`RANDINT_LIKE`].
@@ -1881,19 +1704,7 @@ fn randint_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RANDINT_LIKE_INFO,
-        vec![
-            self_.into_value(),
-            high.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RANDINT_LIKE_INFO, &[&self_, &high, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
 /// Type of [`RANDINT_LIKE_LOW`].
@@ -1963,20 +1774,10 @@ fn randint_like_low_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &RANDINT_LIKE_LOW_INFO,
-        vec![
-            self_.into_value(),
-            low.into_value(),
-            high.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            memory_format.into_value(),
-        ],
+        &[&self_, &low, &high, &dtype, &layout, &device, &pin_memory, &memory_format],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`RANDPERM`].
@@ -2038,18 +1839,7 @@ fn randperm_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RANDPERM_INFO,
-        vec![
-            n.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RANDPERM_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
 fn randperm_out_cpu(
@@ -2172,18 +1962,8 @@ fn randperm_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &RANDPERM_OUT_INFO,
-        vec![
-            n.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&RANDPERM_OUT_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2255,20 +2035,10 @@ fn normal_float_float_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &NORMAL_FLOAT_FLOAT_INFO,
-        vec![
-            mean.into_value(),
-            std.into_value(),
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
+        &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory],
     )
-    .and_then(Results::from_values)
 }
 
 fn normal_float_float_out_cpu(
@@ -2409,17 +2179,7 @@ fn normal_float_float_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &NORMAL_FLOAT_FLOAT_OUT_INFO,
-        vec![
-            mean.into_value(),
-            std.into_value(),
-            size.into_value(),
-            generator.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2452,11 +2212,7 @@ fn normal_tensor_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn normal_tensor_float_adaptor(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    call_fallback(
-        &NORMAL_TENSOR_FLOAT_INFO,
-        vec![mean.into_value(), std.into_value(), generator.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NORMAL_TENSOR_FLOAT_INFO, &[&mean, &std, &generator])
 }
 
 fn normal_tensor_float_out_cpu(
@@ -2510,10 +2266,7 @@ fn normal_tensor_float_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NORMAL_TENSOR_FLOAT_OUT_INFO,
-        vec![mean.into_value(), std.into_value(), generator.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&NORMAL_TENSOR_FLOAT_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2545,11 +2298,7 @@ fn normal_float_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn normal_float_tensor_adaptor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    call_fallback(
-        &NORMAL_FLOAT_TENSOR_INFO,
-        vec![mean.into_value(), std.into_value(), generator.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NORMAL_FLOAT_TENSOR_INFO, &[&mean, &std, &generator])
 }
 
 fn normal_float_tensor_out_cpu(
@@ -2603,10 +2352,7 @@ fn normal_float_tensor_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NORMAL_FLOAT_TENSOR_OUT_INFO,
-        vec![mean.into_value(), std.into_value(), generator.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&NORMAL_FLOAT_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2646,11 +2392,7 @@ fn normal_tensor_tensor_adaptor(
     std: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NORMAL_TENSOR_TENSOR_INFO,
-        vec![mean.into_value(), std.into_value(), generator.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NORMAL_TENSOR_TENSOR_INFO, &[&mean, &std, &generator])
 }
 
 fn normal_tensor_tensor_out_cpu(
@@ -2704,10 +2446,7 @@ fn normal_tensor_tensor_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NORMAL_TENSOR_TENSOR_OUT_INFO,
-        vec![mean.into_value(), std.into_value(), generator.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&NORMAL_TENSOR_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2745,11 +2484,7 @@ fn multinomial_adaptor(
     replacement: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &MULTINOMIAL_INFO,
-        vec![self_.into_value(), num_samples.into_value(), replacement.into_value(), generator.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&MULTINOMIAL_INFO, &[&self_, &num_samples, &replacement, &generator])
 }
 
 fn multinomial_out_cpu(
@@ -2804,16 +2539,7 @@ fn multinomial_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &MULTINOMIAL_OUT_INFO,
-        vec![
-            self_.into_value(),
-            num_samples.into_value(),
-            replacement.into_value(),
-            generator.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&MULTINOMIAL_OUT_INFO, &[&self_, &num_samples, &replacement, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2839,8 +2565,7 @@ fn poisson_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::poisson(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
 }
 fn poisson_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    call_fallback(&POISSON_INFO, vec![self_.into_value(), generator.into_value()])
-        .and_then(Results::from_values)
+    fallback(&POISSON_INFO, &[&self_, &generator])
 }
 
 /// Type of [`BINOMIAL`].
@@ -2869,8 +2594,7 @@ fn binomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn binomial_adaptor(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    call_fallback(&BINOMIAL_INFO, vec![count.into_value(), prob.into_value(), generator.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BINOMIAL_INFO, &[&count, &prob, &generator])
 }
 
 /// Type of [`STANDARD_GAMMA`].
@@ -2898,8 +2622,7 @@ fn standard_gamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::standard_gamma(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
 }
 fn standard_gamma_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    call_fallback(&STANDARD_GAMMA_INFO, vec![self_.into_value(), generator.into_value()])
-        .and_then(Results::from_values)
+    fallback(&STANDARD_GAMMA_INFO, &[&self_, &generator])
 }
 
 fn standard_gamma_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
@@ -2941,10 +2664,7 @@ fn standard_gamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn standard_gamma_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &STANDARD_GAMMA_OUT_INFO,
-        vec![self_.into_value(), generator.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&STANDARD_GAMMA_OUT_INFO, &[&self_, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2984,8 +2704,7 @@ fn standard_gamma_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::standard_gamma_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn standard_gamma_grad_adaptor(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
-    call_fallback(&STANDARD_GAMMA_GRAD_INFO, vec![self_.into_value(), output.into_value()])
-        .and_then(Results::from_values)
+    fallback(&STANDARD_GAMMA_GRAD_INFO, &[&self_, &output])
 }
 
 fn standard_gamma_grad_out_kernel(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3023,10 +2742,7 @@ fn standard_gamma_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn standard_gamma_grad_out_adaptor(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &STANDARD_GAMMA_GRAD_OUT_INFO,
-        vec![self_.into_value(), output.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&STANDARD_GAMMA_GRAD_OUT_INFO, &[&self_, &output, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3056,8 +2772,7 @@ fn sample_dirichlet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sample_dirichlet(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
 }
 fn sample_dirichlet_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    call_fallback(&SAMPLE_DIRICHLET_INFO, vec![self_.into_value(), generator.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SAMPLE_DIRICHLET_INFO, &[&self_, &generator])
 }
 
 fn sample_dirichlet_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
@@ -3103,10 +2818,7 @@ fn sample_dirichlet_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SAMPLE_DIRICHLET_OUT_INFO,
-        vec![self_.into_value(), generator.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SAMPLE_DIRICHLET_OUT_INFO, &[&self_, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3149,8 +2861,7 @@ fn dirichlet_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dirichlet_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
 }
 fn dirichlet_grad_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
-    call_fallback(&DIRICHLET_GRAD_INFO, vec![x.into_value(), alpha.into_value(), total.into_value()])
-        .and_then(Results::from_values)
+    fallback(&DIRICHLET_GRAD_INFO, &[&x, &alpha, &total])
 }
 
 fn dirichlet_grad_out_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3188,10 +2899,7 @@ fn dirichlet_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn dirichlet_grad_out_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &DIRICHLET_GRAD_OUT_INFO,
-        vec![x.into_value(), alpha.into_value(), total.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&DIRICHLET_GRAD_OUT_INFO, &[&x, &alpha, &total, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }

@@ -45,11 +45,7 @@ fn sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn sum_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(
-        &SUM_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SUM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
 fn sum_out_cpu(
@@ -117,16 +113,7 @@ fn sum_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SUM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -175,11 +162,7 @@ fn nansum_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NANSUM_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NANSUM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
 fn nansum_out_cpu(
@@ -250,16 +233,7 @@ fn nansum_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NANSUM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&NANSUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -297,7 +271,7 @@ fn prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::prod(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn prod_adaptor(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(&PROD_INFO, vec![self_.into_value(), dtype.into_value()]).and_then(Results::from_values)
+    fallback(&PROD_INFO, &[&self_, &dtype])
 }
 
 fn prod_out_cpu(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
@@ -339,8 +313,7 @@ fn prod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn prod_out_adaptor(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&PROD_OUT_INFO, vec![self_.into_value(), dtype.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&PROD_OUT_INFO, &[&self_, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -383,11 +356,7 @@ fn prod_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::prod_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn prod_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(
-        &PROD_DIM_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&PROD_DIM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
 fn prod_dim_out_cpu(
@@ -452,16 +421,7 @@ fn prod_dim_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &PROD_DIM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&PROD_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -505,11 +465,7 @@ fn mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn mean_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(
-        &MEAN_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&MEAN_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
 fn mean_out_cpu(
@@ -577,16 +533,7 @@ fn mean_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &MEAN_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&MEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -623,11 +570,7 @@ fn nanmean_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NANMEAN_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NANMEAN_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
 fn nanmean_out_cpu(
@@ -683,16 +626,7 @@ fn nanmean_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NANMEAN_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&NANMEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -745,11 +679,7 @@ fn var_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &VAR_INFO,
-        vec![self_.into_value(), dim.into_value(), correction.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&VAR_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
 fn var_out_cpu(
@@ -817,16 +747,7 @@ fn var_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &VAR_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            correction.into_value(),
-            keepdim.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&VAR_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -853,8 +774,7 @@ fn var_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::var_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn var_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    call_fallback(&VAR_UNBIASED_INFO, vec![self_.into_value(), unbiased.into_value()])
-        .and_then(Results::from_values)
+    fallback(&VAR_UNBIASED_INFO, &[&self_, &unbiased])
 }
 
 /// Type of [`VAR_DIM`].
@@ -884,11 +804,7 @@ fn var_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn var_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-    call_fallback(
-        &VAR_DIM_INFO,
-        vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&VAR_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
 fn var_dim_out_cpu(
@@ -944,16 +860,7 @@ fn var_dim_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &VAR_DIM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            unbiased.into_value(),
-            keepdim.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&VAR_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -998,11 +905,7 @@ fn var_mean_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &VAR_MEAN_INFO,
-        vec![self_.into_value(), dim.into_value(), correction.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&VAR_MEAN_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
 /// Type of [`VAR_MEAN_UNBIASED`].
@@ -1027,8 +930,7 @@ fn var_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::var_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn var_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&VAR_MEAN_UNBIASED_INFO, vec![self_.into_value(), unbiased.into_value()])
-        .and_then(Results::from_values)
+    fallback(&VAR_MEAN_UNBIASED_INFO, &[&self_, &unbiased])
 }
 
 /// Type of [`VAR_MEAN_DIM`].
@@ -1069,11 +971,7 @@ fn var_mean_dim_adaptor(
     unbiased: bool,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &VAR_MEAN_DIM_INFO,
-        vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&VAR_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
 fn std_cpu(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keepdim: bool) -> Result<Tensor> {
@@ -1124,11 +1022,7 @@ fn std_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &STD_INFO,
-        vec![self_.into_value(), dim.into_value(), correction.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&STD_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
 fn std_out_cpu(
@@ -1196,16 +1090,7 @@ fn std_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &STD_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            correction.into_value(),
-            keepdim.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&STD_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1232,8 +1117,7 @@ fn std_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::std_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn std_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
-    call_fallback(&STD_UNBIASED_INFO, vec![self_.into_value(), unbiased.into_value()])
-        .and_then(Results::from_values)
+    fallback(&STD_UNBIASED_INFO, &[&self_, &unbiased])
 }
 
 /// Type of [`STD_DIM`].
@@ -1263,11 +1147,7 @@ fn std_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn std_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-    call_fallback(
-        &STD_DIM_INFO,
-        vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&STD_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
 fn std_dim_out_cpu(
@@ -1323,16 +1203,7 @@ fn std_dim_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &STD_DIM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            unbiased.into_value(),
-            keepdim.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&STD_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1377,11 +1248,7 @@ fn std_mean_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &STD_MEAN_INFO,
-        vec![self_.into_value(), dim.into_value(), correction.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&STD_MEAN_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
 /// Type of [`STD_MEAN_UNBIASED`].
@@ -1406,8 +1273,7 @@ fn std_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::std_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn std_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&STD_MEAN_UNBIASED_INFO, vec![self_.into_value(), unbiased.into_value()])
-        .and_then(Results::from_values)
+    fallback(&STD_MEAN_UNBIASED_INFO, &[&self_, &unbiased])
 }
 
 /// Type of [`STD_MEAN_DIM`].
@@ -1448,11 +1314,7 @@ fn std_mean_dim_adaptor(
     unbiased: bool,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &STD_MEAN_DIM_INFO,
-        vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&STD_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
 fn max_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -1484,7 +1346,7 @@ fn max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max(tensor_arg(a, 0)?)?.into_values())
 }
 fn max_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&MAX_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&MAX_INFO, &[&self_])
 }
 
 fn max_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1522,7 +1384,7 @@ fn max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn max_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&MAX_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MAX_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1548,8 +1410,7 @@ fn max_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&MAX_OTHER_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MAX_OTHER_INFO, &[&self_, &other])
 }
 
 fn max_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1585,10 +1446,7 @@ fn max_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn max_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &MAX_OTHER_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&MAX_OTHER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1632,8 +1490,7 @@ fn max_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn max_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&MAX_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MAX_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn max_dim_out_cpu(
@@ -1703,16 +1560,7 @@ fn max_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &MAX_DIM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&MAX_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -1755,8 +1603,7 @@ fn amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::amax(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn amax_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    call_fallback(&AMAX_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&AMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn amax_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -1799,10 +1646,7 @@ fn amax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn amax_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &AMAX_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&AMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1844,8 +1688,7 @@ fn argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn argmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    call_fallback(&ARGMAX_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ARGMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn argmax_out_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -1891,10 +1734,7 @@ fn argmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn argmax_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &ARGMAX_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&ARGMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1928,7 +1768,7 @@ fn min_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::min(tensor_arg(a, 0)?)?.into_values())
 }
 fn min_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&MIN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&MIN_INFO, &[&self_])
 }
 
 fn min_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1966,7 +1806,7 @@ fn min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn min_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&MIN_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MIN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1992,8 +1832,7 @@ fn min_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&MIN_OTHER_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MIN_OTHER_INFO, &[&self_, &other])
 }
 
 fn min_other_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2029,10 +1868,7 @@ fn min_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn min_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &MIN_OTHER_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&MIN_OTHER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2076,8 +1912,7 @@ fn min_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::min_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn min_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&MIN_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MIN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn min_dim_out_cpu(
@@ -2147,16 +1982,7 @@ fn min_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &MIN_DIM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&MIN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -2199,8 +2025,7 @@ fn amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::amin(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn amin_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    call_fallback(&AMIN_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&AMIN_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn amin_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -2243,10 +2068,7 @@ fn amin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn amin_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &AMIN_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&AMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2288,8 +2110,7 @@ fn argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn argmin_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    call_fallback(&ARGMIN_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ARGMIN_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn argmin_out_cpu(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -2335,10 +2156,7 @@ fn argmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn argmin_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &ARGMIN_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&ARGMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2382,8 +2200,7 @@ fn aminmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::aminmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn aminmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&AMINMAX_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&AMINMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn aminmax_out_cpu(
@@ -2453,16 +2270,7 @@ fn aminmax_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &AMINMAX_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&AMINMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -2497,7 +2305,7 @@ fn all_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::all(tensor_arg(a, 0)?)?.into_values())
 }
 fn all_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ALL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ALL_INFO, &[&self_])
 }
 
 fn all_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2535,7 +2343,7 @@ fn all_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn all_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ALL_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ALL_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2577,8 +2385,7 @@ fn all_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::all_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn all_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    call_fallback(&ALL_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ALL_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn all_dim_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -2624,10 +2431,7 @@ fn all_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn all_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &ALL_DIM_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&ALL_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2669,8 +2473,7 @@ fn all_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::all_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values())
 }
 fn all_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    call_fallback(&ALL_DIMS_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ALL_DIMS_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn all_dims_out_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -2716,10 +2519,7 @@ fn all_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn all_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &ALL_DIMS_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&ALL_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2753,7 +2553,7 @@ fn any_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::any(tensor_arg(a, 0)?)?.into_values())
 }
 fn any_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ANY_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ANY_INFO, &[&self_])
 }
 
 fn any_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2791,7 +2591,7 @@ fn any_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn any_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ANY_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ANY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2833,8 +2633,7 @@ fn any_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::any_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn any_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    call_fallback(&ANY_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ANY_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn any_dim_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -2880,10 +2679,7 @@ fn any_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn any_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &ANY_DIM_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&ANY_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2925,8 +2721,7 @@ fn any_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::any_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values())
 }
 fn any_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    call_fallback(&ANY_DIMS_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ANY_DIMS_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn any_dims_out_cpu(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -2972,10 +2767,7 @@ fn any_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn any_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &ANY_DIMS_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&ANY_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3016,8 +2808,7 @@ fn count_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::count_nonzero(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values())
 }
 fn count_nonzero_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
-    call_fallback(&COUNT_NONZERO_INFO, vec![self_.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&COUNT_NONZERO_INFO, &[&self_, &dim])
 }
 
 fn median_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -3041,7 +2832,7 @@ fn median_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::median(tensor_arg(a, 0)?)?.into_values())
 }
 fn median_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&MEDIAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&MEDIAN_INFO, &[&self_])
 }
 
 fn median_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -3086,8 +2877,7 @@ fn median_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::median_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn median_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&MEDIAN_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn median_dim_out_cpu(
@@ -3157,16 +2947,7 @@ fn median_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &MEDIAN_DIM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&MEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -3193,7 +2974,7 @@ fn nanmedian_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nanmedian(tensor_arg(a, 0)?)?.into_values())
 }
 fn nanmedian_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&NANMEDIAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&NANMEDIAN_INFO, &[&self_])
 }
 
 fn nanmedian_dim_cpu(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -3238,8 +3019,7 @@ fn nanmedian_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nanmedian_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn nanmedian_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&NANMEDIAN_DIM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&NANMEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn nanmedian_dim_out_cpu(
@@ -3309,16 +3089,7 @@ fn nanmedian_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NANMEDIAN_DIM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&NANMEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -3363,8 +3134,7 @@ fn mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mode(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn mode_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&MODE_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MODE_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn mode_out_cpu(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
@@ -3425,16 +3195,7 @@ fn mode_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &MODE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&MODE_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -3480,11 +3241,7 @@ fn kthvalue_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::kthvalue(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn kthvalue_adaptor(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &KTHVALUE_INFO,
-        vec![self_.into_value(), k.into_value(), dim.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&KTHVALUE_INFO, &[&self_, &k, &dim, &keepdim])
 }
 
 fn kthvalue_out_cpu(
@@ -3558,17 +3315,7 @@ fn kthvalue_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &KTHVALUE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            k.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&KTHVALUE_OUT_INFO, &[&self_, &k, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -3641,17 +3388,7 @@ fn linalg_vector_norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LINALG_VECTOR_NORM_INFO,
-        vec![
-            self_.into_value(),
-            ord.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LINALG_VECTOR_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
 fn linalg_vector_norm_out_cpu(
@@ -3728,17 +3465,7 @@ fn linalg_vector_norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &LINALG_VECTOR_NORM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            ord.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&LINALG_VECTOR_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3784,17 +3511,7 @@ fn linalg_powsum_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LINALG_POWSUM_INFO,
-        vec![
-            self_.into_value(),
-            ord.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LINALG_POWSUM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
 /// Type of [`NORM`].
@@ -3837,11 +3554,7 @@ fn norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NORM_INFO,
-        vec![self_.into_value(), p.into_value(), dim.into_value(), keepdim.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NORM_INFO, &[&self_, &p, &dim, &keepdim, &dtype])
 }
 
 fn norm_out_cpu(
@@ -3901,17 +3614,7 @@ fn norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NORM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            p.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            dtype.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&NORM_OUT_INFO, &[&self_, &p, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3953,8 +3656,7 @@ fn logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logsumexp(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn logsumexp_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    call_fallback(&LOGSUMEXP_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOGSUMEXP_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn logsumexp_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -4000,10 +3702,7 @@ fn logsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logsumexp_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LOGSUMEXP_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOGSUMEXP_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -4030,8 +3729,7 @@ fn sum_to_size_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sum_to_size(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn sum_to_size_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    call_fallback(&SUM_TO_SIZE_INFO, vec![self_.into_value(), size.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SUM_TO_SIZE_INFO, &[&self_, &size])
 }
 
 /// Type of [`QUANTILE`].
@@ -4068,17 +3766,7 @@ fn quantile_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &QUANTILE_INFO,
-        vec![
-            self_.into_value(),
-            q.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            interpolation.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&QUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
 }
 
 fn quantile_out_cpu(
@@ -4138,17 +3826,7 @@ fn quantile_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &QUANTILE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            q.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            interpolation.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&QUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -4188,17 +3866,7 @@ fn quantile_scalar_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &QUANTILE_SCALAR_INFO,
-        vec![
-            self_.into_value(),
-            q.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            interpolation.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&QUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
 }
 
 fn quantile_scalar_out_cpu(
@@ -4258,17 +3926,7 @@ fn quantile_scalar_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &QUANTILE_SCALAR_OUT_INFO,
-        vec![
-            self_.into_value(),
-            q.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            interpolation.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&QUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -4308,17 +3966,7 @@ fn nanquantile_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NANQUANTILE_INFO,
-        vec![
-            self_.into_value(),
-            q.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            interpolation.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NANQUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
 }
 
 fn nanquantile_out_cpu(
@@ -4378,17 +4026,7 @@ fn nanquantile_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NANQUANTILE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            q.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            interpolation.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&NANQUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -4428,17 +4066,7 @@ fn nanquantile_scalar_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NANQUANTILE_SCALAR_INFO,
-        vec![
-            self_.into_value(),
-            q.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            interpolation.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NANQUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
 }
 
 fn nanquantile_scalar_out_cpu(
@@ -4498,17 +4126,8 @@ fn nanquantile_scalar_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NANQUANTILE_SCALAR_OUT_INFO,
-        vec![
-            self_.into_value(),
-            q.into_value(),
-            dim.into_value(),
-            keepdim.into_value(),
-            interpolation.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&NANQUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -4539,8 +4158,7 @@ fn frobenius_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::frobenius_norm(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn frobenius_norm_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    call_fallback(&FROBENIUS_NORM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&FROBENIUS_NORM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn frobenius_norm_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -4577,10 +4195,7 @@ fn frobenius_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn frobenius_norm_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &FROBENIUS_NORM_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&FROBENIUS_NORM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -4607,6 +4222,5 @@ fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::norm_except_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
-    call_fallback(&NORM_EXCEPT_DIM_INFO, vec![v.into_value(), pow.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&NORM_EXCEPT_DIM_INFO, &[&v, &pow, &dim])
 }

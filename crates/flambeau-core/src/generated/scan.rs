@@ -44,8 +44,7 @@ fn cumsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn cumsum_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(&CUMSUM_INFO, vec![self_.into_value(), dim.into_value(), dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CUMSUM_INFO, &[&self_, &dim, &dtype])
 }
 
 fn cumsum_inplace_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
@@ -89,7 +88,7 @@ fn cumsum_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn cumsum_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    call_fallback(&CUMSUM__INFO, vec![self_.into_value(), dim.into_value(), dtype.into_value()]).map(drop)
+    call_fallback(&CUMSUM__INFO, &[&self_, &dim, &dtype]).map(drop)
 }
 
 fn cumsum_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
@@ -135,10 +134,7 @@ fn cumsum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cumsum_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &CUMSUM_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), dtype.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&CUMSUM_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -180,8 +176,7 @@ fn cumprod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn cumprod_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(&CUMPROD_INFO, vec![self_.into_value(), dim.into_value(), dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CUMPROD_INFO, &[&self_, &dim, &dtype])
 }
 
 fn cumprod_inplace_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
@@ -225,7 +220,7 @@ fn cumprod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn cumprod_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
-    call_fallback(&CUMPROD__INFO, vec![self_.into_value(), dim.into_value(), dtype.into_value()]).map(drop)
+    call_fallback(&CUMPROD__INFO, &[&self_, &dim, &dtype]).map(drop)
 }
 
 fn cumprod_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
@@ -271,10 +266,7 @@ fn cumprod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cumprod_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &CUMPROD_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), dtype.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&CUMPROD_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -314,7 +306,7 @@ fn cummax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cummax(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn cummax_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    call_fallback(&CUMMAX_INFO, vec![self_.into_value(), dim.into_value()]).and_then(Results::from_values)
+    fallback(&CUMMAX_INFO, &[&self_, &dim])
 }
 
 fn cummax_out_cpu(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
@@ -365,10 +357,7 @@ fn cummax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn cummax_out_adaptor(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &CUMMAX_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), (&*out0).into_value(), (&*out1).into_value()],
-    )?;
+    let v = call_fallback(&CUMMAX_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -409,7 +398,7 @@ fn cummin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cummin(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn cummin_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    call_fallback(&CUMMIN_INFO, vec![self_.into_value(), dim.into_value()]).and_then(Results::from_values)
+    fallback(&CUMMIN_INFO, &[&self_, &dim])
 }
 
 fn cummin_out_cpu(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
@@ -460,10 +449,7 @@ fn cummin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn cummin_out_adaptor(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &CUMMIN_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), (&*out0).into_value(), (&*out1).into_value()],
-    )?;
+    let v = call_fallback(&CUMMIN_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -505,8 +491,7 @@ fn logcumsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logcumsumexp(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn logcumsumexp_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&LOGCUMSUMEXP_INFO, vec![self_.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOGCUMSUMEXP_INFO, &[&self_, &dim])
 }
 
 fn logcumsumexp_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
@@ -551,10 +536,7 @@ fn logcumsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logcumsumexp_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LOGCUMSUMEXP_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOGCUMSUMEXP_OUT_INFO, &[&self_, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -585,8 +567,7 @@ fn trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&TRAPEZOID_X_INFO, vec![y.into_value(), x.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&TRAPEZOID_X_INFO, &[&y, &x, &dim])
 }
 
 /// Type of [`TRAPEZOID`].
@@ -614,8 +595,7 @@ fn trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn trapezoid_adaptor(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    call_fallback(&TRAPEZOID_INFO, vec![y.into_value(), dx.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&TRAPEZOID_INFO, &[&y, &dx, &dim])
 }
 
 /// Type of [`CUMULATIVE_TRAPEZOID_X`].
@@ -644,8 +624,7 @@ fn cumulative_trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cumulative_trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn cumulative_trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&CUMULATIVE_TRAPEZOID_X_INFO, vec![y.into_value(), x.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CUMULATIVE_TRAPEZOID_X_INFO, &[&y, &x, &dim])
 }
 
 /// Type of [`CUMULATIVE_TRAPEZOID`].
@@ -674,6 +653,5 @@ fn cumulative_trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cumulative_trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn cumulative_trapezoid_adaptor(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
-    call_fallback(&CUMULATIVE_TRAPEZOID_INFO, vec![y.into_value(), dx.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CUMULATIVE_TRAPEZOID_INFO, &[&y, &dx, &dim])
 }

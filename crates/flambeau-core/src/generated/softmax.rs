@@ -47,8 +47,7 @@ fn softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    call_fallback(&SOFTMAX_DATA_INFO, vec![self_.into_value(), dim.into_value(), half_to_float.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
 }
 
 fn softmax_data_out_cpu(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
@@ -94,10 +93,7 @@ fn softmax_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn softmax_data_out_adaptor(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SOFTMAX_DATA_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), half_to_float.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -159,11 +155,7 @@ fn softmax_backward_data_adaptor(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SOFTMAX_BACKWARD_DATA_INFO,
-        vec![grad_output.into_value(), output.into_value(), dim.into_value(), input_dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
 }
 
 fn softmax_backward_data_out_cpu(
@@ -228,16 +220,8 @@ fn softmax_backward_data_out_adaptor(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SOFTMAX_BACKWARD_DATA_OUT_INFO,
-        vec![
-            grad_output.into_value(),
-            output.into_value(),
-            dim.into_value(),
-            input_dtype.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v =
+        call_fallback(&SOFTMAX_BACKWARD_DATA_OUT_INFO, &[&grad_output, &output, &dim, &input_dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -272,8 +256,7 @@ fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(&SOFTMAX_INFO, vec![self_.into_value(), dim.into_value(), dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SOFTMAX_INFO, &[&self_, &dim, &dtype])
 }
 
 fn softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
@@ -310,10 +293,7 @@ fn softmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn softmax_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SOFTMAX_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), dtype.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -358,11 +338,7 @@ fn log_softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log_softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn log_softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    call_fallback(
-        &LOG_SOFTMAX_DATA_INFO,
-        vec![self_.into_value(), dim.into_value(), half_to_float.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&LOG_SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
 }
 
 fn log_softmax_data_out_cpu(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
@@ -413,10 +389,7 @@ fn log_softmax_data_out_adaptor(
     half_to_float: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &LOG_SOFTMAX_DATA_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), half_to_float.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOG_SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -478,11 +451,7 @@ fn log_softmax_backward_data_adaptor(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LOG_SOFTMAX_BACKWARD_DATA_INFO,
-        vec![grad_output.into_value(), output.into_value(), dim.into_value(), input_dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&LOG_SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
 }
 
 fn log_softmax_backward_data_out_cpu(
@@ -555,13 +524,7 @@ fn log_softmax_backward_data_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO,
-        vec![
-            grad_output.into_value(),
-            output.into_value(),
-            dim.into_value(),
-            input_dtype.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&grad_output, &output, &dim, &input_dtype, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -598,8 +561,7 @@ fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn log_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(&LOG_SOFTMAX_INFO, vec![self_.into_value(), dim.into_value(), dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOG_SOFTMAX_INFO, &[&self_, &dim, &dtype])
 }
 
 fn log_softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
@@ -636,10 +598,7 @@ fn log_softmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log_softmax_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LOG_SOFTMAX_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), dtype.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LOG_SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -673,6 +632,5 @@ fn safe_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::safe_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn safe_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    call_fallback(&SAFE_SOFTMAX_INFO, vec![self_.into_value(), dim.into_value(), dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SAFE_SOFTMAX_INFO, &[&self_, &dim, &dtype])
 }

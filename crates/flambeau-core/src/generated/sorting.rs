@@ -65,11 +65,7 @@ fn sort_stable_adaptor(
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &SORT_STABLE_INFO,
-        vec![self_.into_value(), stable.into_value(), dim.into_value(), descending.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SORT_STABLE_INFO, &[&self_, &stable, &dim, &descending])
 }
 
 fn sort_stable_out_cpu(
@@ -143,17 +139,7 @@ fn sort_stable_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SORT_STABLE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            stable.into_value(),
-            dim.into_value(),
-            descending.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -187,8 +173,7 @@ fn sort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn sort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(&SORT_INFO, vec![self_.into_value(), dim.into_value(), descending.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SORT_INFO, &[&self_, &dim, &descending])
 }
 
 fn sort_out_cpu(
@@ -239,16 +224,7 @@ fn sort_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SORT_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            descending.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SORT_OUT_INFO, &[&self_, &dim, &descending, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -281,11 +257,7 @@ fn argsort_stable_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argsort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn argsort_stable_adaptor(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
-    call_fallback(
-        &ARGSORT_STABLE_INFO,
-        vec![self_.into_value(), stable.into_value(), dim.into_value(), descending.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ARGSORT_STABLE_INFO, &[&self_, &stable, &dim, &descending])
 }
 
 fn argsort_stable_out_cpu(
@@ -335,16 +307,7 @@ fn argsort_stable_out_adaptor(
     descending: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ARGSORT_STABLE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            stable.into_value(),
-            dim.into_value(),
-            descending.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ARGSORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -374,8 +337,7 @@ fn argsort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argsort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn argsort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
-    call_fallback(&ARGSORT_INFO, vec![self_.into_value(), dim.into_value(), descending.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ARGSORT_INFO, &[&self_, &dim, &descending])
 }
 
 /// Type of [`MSORT`].
@@ -396,7 +358,7 @@ fn msort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::msort(tensor_arg(a, 0)?)?.into_values())
 }
 fn msort_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&MSORT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&MSORT_INFO, &[&self_])
 }
 
 fn msort_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -427,7 +389,7 @@ fn msort_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn msort_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&MSORT_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MSORT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -473,11 +435,7 @@ fn topk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::topk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
 }
 fn topk_adaptor(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &TOPK_INFO,
-        vec![self_.into_value(), k.into_value(), dim.into_value(), largest.into_value(), sorted.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&TOPK_INFO, &[&self_, &k, &dim, &largest, &sorted])
 }
 
 fn topk_out_cpu(
@@ -552,18 +510,7 @@ fn topk_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &TOPK_OUT_INFO,
-        vec![
-            self_.into_value(),
-            k.into_value(),
-            dim.into_value(),
-            largest.into_value(),
-            sorted.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&TOPK_OUT_INFO, &[&self_, &k, &dim, &largest, &sorted, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
     Ok(())
@@ -613,18 +560,7 @@ fn searchsorted_adaptor(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SEARCHSORTED_INFO,
-        vec![
-            sorted_sequence.into_value(),
-            self_.into_value(),
-            out_int32.into_value(),
-            right.into_value(),
-            side.into_value(),
-            sorter.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SEARCHSORTED_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
 }
 
 fn searchsorted_out_cpu(
@@ -690,15 +626,7 @@ fn searchsorted_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &SEARCHSORTED_OUT_INFO,
-        vec![
-            sorted_sequence.into_value(),
-            self_.into_value(),
-            out_int32.into_value(),
-            right.into_value(),
-            side.into_value(),
-            sorter.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -749,18 +677,7 @@ fn searchsorted_scalar_adaptor(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SEARCHSORTED_SCALAR_INFO,
-        vec![
-            sorted_sequence.into_value(),
-            self_.into_value(),
-            out_int32.into_value(),
-            right.into_value(),
-            side.into_value(),
-            sorter.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SEARCHSORTED_SCALAR_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
 }
 
 fn searchsorted_scalar_out_cpu(
@@ -829,15 +746,7 @@ fn searchsorted_scalar_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &SEARCHSORTED_SCALAR_OUT_INFO,
-        vec![
-            sorted_sequence.into_value(),
-            self_.into_value(),
-            out_int32.into_value(),
-            right.into_value(),
-            side.into_value(),
-            sorter.into_value(),
-            (&*out).into_value(),
-        ],
+        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
     )?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -870,11 +779,7 @@ fn bucketize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bucketize(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn bucketize_adaptor(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
-    call_fallback(
-        &BUCKETIZE_INFO,
-        vec![self_.into_value(), boundaries.into_value(), out_int32.into_value(), right.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&BUCKETIZE_INFO, &[&self_, &boundaries, &out_int32, &right])
 }
 
 fn bucketize_out_cpu(
@@ -923,16 +828,7 @@ fn bucketize_out_adaptor(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &BUCKETIZE_OUT_INFO,
-        vec![
-            self_.into_value(),
-            boundaries.into_value(),
-            out_int32.into_value(),
-            right.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&BUCKETIZE_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -969,11 +865,7 @@ fn bucketize_scalar_adaptor(
     out_int32: bool,
     right: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &BUCKETIZE_SCALAR_INFO,
-        vec![self_.into_value(), boundaries.into_value(), out_int32.into_value(), right.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&BUCKETIZE_SCALAR_INFO, &[&self_, &boundaries, &out_int32, &right])
 }
 
 fn bucketize_scalar_out_cpu(
@@ -1025,16 +917,7 @@ fn bucketize_scalar_out_adaptor(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &BUCKETIZE_SCALAR_OUT_INFO,
-        vec![
-            self_.into_value(),
-            boundaries.into_value(),
-            out_int32.into_value(),
-            right.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&BUCKETIZE_SCALAR_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1065,11 +948,7 @@ fn histc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::histc(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn histc_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &HISTC_INFO,
-        vec![self_.into_value(), bins.into_value(), min.into_value(), max.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&HISTC_INFO, &[&self_, &bins, &min, &max])
 }
 
 fn histc_out_cpu(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
@@ -1106,10 +985,7 @@ fn histc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn histc_out_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &HISTC_OUT_INFO,
-        vec![self_.into_value(), bins.into_value(), min.into_value(), max.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&HISTC_OUT_INFO, &[&self_, &bins, &min, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1139,8 +1015,7 @@ fn bincount_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bincount(tensor_arg(a, 0)?, arg::<Option<Tensor>>(a, 1)?.as_ref(), arg(a, 2)?)?.into_values())
 }
 fn bincount_adaptor(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
-    call_fallback(&BINCOUNT_INFO, vec![self_.into_value(), weights.into_value(), minlength.into_value()])
-        .and_then(Results::from_values)
+    fallback(&BINCOUNT_INFO, &[&self_, &weights, &minlength])
 }
 
 /// Type of [`UNIQUE`].
@@ -1174,16 +1049,7 @@ fn unique_adaptor(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &UNIQUE_INFO,
-        vec![
-            self_.into_value(),
-            sorted.into_value(),
-            return_inverse.into_value(),
-            return_counts.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNIQUE_INFO, &[&self_, &sorted, &return_inverse, &return_counts])
 }
 
 /// Type of [`UNIQUE_DIM`].
@@ -1220,17 +1086,7 @@ fn unique_dim_adaptor(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &UNIQUE_DIM_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            sorted.into_value(),
-            return_inverse.into_value(),
-            return_counts.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNIQUE_DIM_INFO, &[&self_, &dim, &sorted, &return_inverse, &return_counts])
 }
 
 /// Type of [`UNIQUE_CONSECUTIVE`].
@@ -1265,9 +1121,5 @@ fn unique_consecutive_adaptor(
     return_counts: bool,
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &UNIQUE_CONSECUTIVE_INFO,
-        vec![self_.into_value(), return_inverse.into_value(), return_counts.into_value(), dim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNIQUE_CONSECUTIVE_INFO, &[&self_, &return_inverse, &return_counts, &dim])
 }

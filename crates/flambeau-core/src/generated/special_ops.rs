@@ -35,7 +35,7 @@ fn erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::erf(tensor_arg(a, 0)?)?.into_values())
 }
 fn erf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ERF_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ERF_INFO, &[&self_])
 }
 
 fn erf_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -64,7 +64,7 @@ fn erf_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn erf_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ERF__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ERF__INFO, &[&self_]).map(drop)
 }
 
 fn erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -94,7 +94,7 @@ fn erf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ERF_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ERF_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -127,7 +127,7 @@ fn erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::erfc(tensor_arg(a, 0)?)?.into_values())
 }
 fn erfc_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ERFC_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ERFC_INFO, &[&self_])
 }
 
 fn erfc_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -156,7 +156,7 @@ fn erfc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn erfc_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ERFC__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ERFC__INFO, &[&self_]).map(drop)
 }
 
 fn erfc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -186,7 +186,7 @@ fn erfc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn erfc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ERFC_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ERFC_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -219,7 +219,7 @@ fn erfinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::erfinv(tensor_arg(a, 0)?)?.into_values())
 }
 fn erfinv_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ERFINV_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ERFINV_INFO, &[&self_])
 }
 
 fn erfinv_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -248,7 +248,7 @@ fn erfinv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn erfinv_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ERFINV__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ERFINV__INFO, &[&self_]).map(drop)
 }
 
 fn erfinv_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -281,7 +281,7 @@ fn erfinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn erfinv_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ERFINV_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ERFINV_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -314,7 +314,7 @@ fn lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lgamma(tensor_arg(a, 0)?)?.into_values())
 }
 fn lgamma_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&LGAMMA_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&LGAMMA_INFO, &[&self_])
 }
 
 fn lgamma_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -343,7 +343,7 @@ fn lgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lgamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&LGAMMA__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&LGAMMA__INFO, &[&self_]).map(drop)
 }
 
 fn lgamma_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -376,7 +376,7 @@ fn lgamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lgamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LGAMMA_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LGAMMA_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -409,7 +409,7 @@ fn digamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::digamma(tensor_arg(a, 0)?)?.into_values())
 }
 fn digamma_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&DIGAMMA_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&DIGAMMA_INFO, &[&self_])
 }
 
 fn digamma_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -438,7 +438,7 @@ fn digamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn digamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&DIGAMMA__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&DIGAMMA__INFO, &[&self_]).map(drop)
 }
 
 fn digamma_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -471,7 +471,7 @@ fn digamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn digamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&DIGAMMA_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&DIGAMMA_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -504,7 +504,7 @@ fn polygamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::polygamma(arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn polygamma_adaptor(n: i64, self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&POLYGAMMA_INFO, vec![n.into_value(), self_.into_value()]).and_then(Results::from_values)
+    fallback(&POLYGAMMA_INFO, &[&n, &self_])
 }
 
 fn polygamma_out_kernel(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -541,8 +541,7 @@ fn polygamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn polygamma_out_adaptor(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&POLYGAMMA_OUT_INFO, vec![n.into_value(), self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&POLYGAMMA_OUT_INFO, &[&n, &self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -571,7 +570,7 @@ fn mvlgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mvlgamma(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn mvlgamma_adaptor(self_: &Tensor, p: i64) -> Result<Tensor> {
-    call_fallback(&MVLGAMMA_INFO, vec![self_.into_value(), p.into_value()]).and_then(Results::from_values)
+    fallback(&MVLGAMMA_INFO, &[&self_, &p])
 }
 
 fn mvlgamma_inplace_cpu(self_: &Tensor, p: i64) -> Result<()> {
@@ -602,7 +601,7 @@ fn mvlgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn mvlgamma_inplace_adaptor(self_: &Tensor, p: i64) -> Result<()> {
-    call_fallback(&MVLGAMMA__INFO, vec![self_.into_value(), p.into_value()]).map(drop)
+    call_fallback(&MVLGAMMA__INFO, &[&self_, &p]).map(drop)
 }
 
 fn mvlgamma_out_cpu(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
@@ -638,8 +637,7 @@ fn mvlgamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mvlgamma_out_adaptor(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&MVLGAMMA_OUT_INFO, vec![self_.into_value(), p.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MVLGAMMA_OUT_INFO, &[&self_, &p, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -671,7 +669,7 @@ fn i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::i0(tensor_arg(a, 0)?)?.into_values())
 }
 fn i0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&I0_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&I0_INFO, &[&self_])
 }
 
 fn i0_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -697,7 +695,7 @@ fn i0_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn i0_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&I0__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&I0__INFO, &[&self_]).map(drop)
 }
 
 fn i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -727,7 +725,7 @@ fn i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&I0_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&I0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -763,7 +761,7 @@ fn special_i0e_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_i0e(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_i0e_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_I0E_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_I0E_INFO, &[&self_])
 }
 
 fn special_i0e_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -796,7 +794,7 @@ fn special_i0e_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_i0e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_I0E_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_I0E_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -832,7 +830,7 @@ fn special_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_i1(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_I1_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_I1_INFO, &[&self_])
 }
 
 fn special_i1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -865,7 +863,7 @@ fn special_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_I1_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_I1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -901,7 +899,7 @@ fn special_i1e_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_i1e(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_i1e_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_I1E_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_I1E_INFO, &[&self_])
 }
 
 fn special_i1e_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -934,7 +932,7 @@ fn special_i1e_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_i1e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_I1E_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_I1E_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -964,7 +962,7 @@ fn logit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn logit_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    call_fallback(&LOGIT_INFO, vec![self_.into_value(), eps.into_value()]).and_then(Results::from_values)
+    fallback(&LOGIT_INFO, &[&self_, &eps])
 }
 
 fn logit_inplace_kernel(self_: &Tensor, eps: Option<f64>) -> Result<()> {
@@ -996,7 +994,7 @@ fn logit_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logit_inplace_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    call_fallback(&LOGIT__INFO, vec![self_.into_value(), eps.into_value()]).map(drop)
+    call_fallback(&LOGIT__INFO, &[&self_, &eps]).map(drop)
 }
 
 fn logit_out_kernel(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
@@ -1033,7 +1031,7 @@ fn logit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logit_out_adaptor(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LOGIT_OUT_INFO, vec![self_.into_value(), eps.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LOGIT_OUT_INFO, &[&self_, &eps, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1069,7 +1067,7 @@ fn special_entr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_entr(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_entr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_ENTR_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_ENTR_INFO, &[&self_])
 }
 
 fn special_entr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1102,7 +1100,7 @@ fn special_entr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_entr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_ENTR_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_ENTR_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1138,7 +1136,7 @@ fn special_erfcx_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_erfcx(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_erfcx_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_ERFCX_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_ERFCX_INFO, &[&self_])
 }
 
 fn special_erfcx_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1171,7 +1169,7 @@ fn special_erfcx_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_erfcx_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_ERFCX_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_ERFCX_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1207,7 +1205,7 @@ fn special_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_ndtr(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_NDTR_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_NDTR_INFO, &[&self_])
 }
 
 fn special_ndtr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1240,7 +1238,7 @@ fn special_ndtr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_NDTR_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_NDTR_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1276,7 +1274,7 @@ fn special_ndtri_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_ndtri(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_ndtri_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_NDTRI_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_NDTRI_INFO, &[&self_])
 }
 
 fn special_ndtri_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1309,7 +1307,7 @@ fn special_ndtri_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_ndtri_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_NDTRI_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_NDTRI_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1345,7 +1343,7 @@ fn special_log_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_log_ndtr(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_log_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_LOG_NDTR_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_LOG_NDTR_INFO, &[&self_])
 }
 
 fn special_log_ndtr_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1378,7 +1376,7 @@ fn special_log_ndtr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_log_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_LOG_NDTR_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_LOG_NDTR_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1417,8 +1415,7 @@ fn special_xlog1py_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_xlog1py(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_xlog1py_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_XLOG1PY_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_XLOG1PY_INFO, &[&self_, &other])
 }
 
 fn special_xlog1py_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1455,10 +1452,7 @@ fn special_xlog1py_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_xlog1py_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_XLOG1PY_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_XLOG1PY_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1497,8 +1491,7 @@ fn special_zeta_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_zeta(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_zeta_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_ZETA_INFO, vec![self_.into_value(), other.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_ZETA_INFO, &[&self_, &other])
 }
 
 fn special_zeta_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1535,10 +1528,7 @@ fn special_zeta_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_zeta_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_ZETA_OUT_INFO,
-        vec![self_.into_value(), other.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_ZETA_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1574,7 +1564,7 @@ fn igamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::igamma(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn igamma_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&IGAMMA_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&IGAMMA_INFO, &[&self_, &other])
 }
 
 fn igamma_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1606,7 +1596,7 @@ fn igamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn igamma_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&IGAMMA__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&IGAMMA__INFO, &[&self_, &other]).map(drop)
 }
 
 fn igamma_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1643,8 +1633,7 @@ fn igamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn igamma_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&IGAMMA_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&IGAMMA_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1680,7 +1669,7 @@ fn igammac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::igammac(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn igammac_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    call_fallback(&IGAMMAC_INFO, vec![self_.into_value(), other.into_value()]).and_then(Results::from_values)
+    fallback(&IGAMMAC_INFO, &[&self_, &other])
 }
 
 fn igammac_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -1712,7 +1701,7 @@ fn igammac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn igammac_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
-    call_fallback(&IGAMMAC__INFO, vec![self_.into_value(), other.into_value()]).map(drop)
+    call_fallback(&IGAMMAC__INFO, &[&self_, &other]).map(drop)
 }
 
 fn igammac_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1749,8 +1738,7 @@ fn igammac_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn igammac_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&IGAMMAC_OUT_INFO, vec![self_.into_value(), other.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&IGAMMAC_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1786,7 +1774,7 @@ fn special_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_j0(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_bessel_j0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_BESSEL_J0_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_BESSEL_J0_INFO, &[&self_])
 }
 
 fn special_bessel_j0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1819,7 +1807,7 @@ fn special_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_bessel_j0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_BESSEL_J0_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_BESSEL_J0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1855,7 +1843,7 @@ fn special_bessel_j1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_j1(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_bessel_j1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_BESSEL_J1_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_BESSEL_J1_INFO, &[&self_])
 }
 
 fn special_bessel_j1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1888,7 +1876,7 @@ fn special_bessel_j1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_bessel_j1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_BESSEL_J1_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_BESSEL_J1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1924,7 +1912,7 @@ fn special_bessel_y0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_y0(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_bessel_y0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_BESSEL_Y0_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_BESSEL_Y0_INFO, &[&self_])
 }
 
 fn special_bessel_y0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1957,7 +1945,7 @@ fn special_bessel_y0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_bessel_y0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_BESSEL_Y0_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_BESSEL_Y0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1993,7 +1981,7 @@ fn special_bessel_y1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_y1(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_bessel_y1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_BESSEL_Y1_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_BESSEL_Y1_INFO, &[&self_])
 }
 
 fn special_bessel_y1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2026,7 +2014,7 @@ fn special_bessel_y1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_bessel_y1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_BESSEL_Y1_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_BESSEL_Y1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2062,7 +2050,7 @@ fn special_modified_bessel_i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_i0(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_modified_bessel_i0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_MODIFIED_BESSEL_I0_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_MODIFIED_BESSEL_I0_INFO, &[&self_])
 }
 
 fn special_modified_bessel_i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2095,8 +2083,7 @@ fn special_modified_bessel_i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_modified_bessel_i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2132,7 +2119,7 @@ fn special_modified_bessel_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_i1(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_modified_bessel_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_MODIFIED_BESSEL_I1_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_MODIFIED_BESSEL_I1_INFO, &[&self_])
 }
 
 fn special_modified_bessel_i1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2165,8 +2152,7 @@ fn special_modified_bessel_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_modified_bessel_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2202,7 +2188,7 @@ fn special_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_modified_bessel_k0_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_MODIFIED_BESSEL_K0_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_MODIFIED_BESSEL_K0_INFO, &[&self_])
 }
 
 fn special_modified_bessel_k0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2235,8 +2221,7 @@ fn special_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_modified_bessel_k0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2272,7 +2257,7 @@ fn special_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_modified_bessel_k1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_MODIFIED_BESSEL_K1_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_MODIFIED_BESSEL_K1_INFO, &[&self_])
 }
 
 fn special_modified_bessel_k1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2305,8 +2290,7 @@ fn special_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_modified_bessel_k1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2345,8 +2329,7 @@ fn special_scaled_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_scaled_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_scaled_modified_bessel_k0_adaptor(x: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO, vec![x.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO, &[&x])
 }
 
 fn special_scaled_modified_bessel_k0_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2382,10 +2365,7 @@ fn special_scaled_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>
     Ok(vec![out.into_value()])
 }
 fn special_scaled_modified_bessel_k0_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO,
-        vec![x.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO, &[&x, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2424,8 +2404,7 @@ fn special_scaled_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_scaled_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_scaled_modified_bessel_k1_adaptor(x: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO, vec![x.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO, &[&x])
 }
 
 fn special_scaled_modified_bessel_k1_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2461,10 +2440,7 @@ fn special_scaled_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>
     Ok(vec![out.into_value()])
 }
 fn special_scaled_modified_bessel_k1_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO,
-        vec![x.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO, &[&x, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2500,7 +2476,7 @@ fn special_spherical_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_spherical_bessel_j0(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_spherical_bessel_j0_adaptor(x: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_SPHERICAL_BESSEL_J0_INFO, vec![x.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_SPHERICAL_BESSEL_J0_INFO, &[&x])
 }
 
 fn special_spherical_bessel_j0_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2536,7 +2512,7 @@ fn special_spherical_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_spherical_bessel_j0_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO, vec![x.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO, &[&x, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2572,7 +2548,7 @@ fn special_airy_ai_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_airy_ai(tensor_arg(a, 0)?)?.into_values())
 }
 fn special_airy_ai_adaptor(x: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_AIRY_AI_INFO, vec![x.into_value()]).and_then(Results::from_values)
+    fallback(&SPECIAL_AIRY_AI_INFO, &[&x])
 }
 
 fn special_airy_ai_out_kernel(x: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2605,7 +2581,7 @@ fn special_airy_ai_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_airy_ai_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SPECIAL_AIRY_AI_OUT_INFO, vec![x.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SPECIAL_AIRY_AI_OUT_INFO, &[&x, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2644,8 +2620,7 @@ fn special_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n])
 }
 
 fn special_chebyshev_polynomial_t_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2685,10 +2660,7 @@ fn special_chebyshev_polynomial_t_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_chebyshev_polynomial_t_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2727,8 +2699,7 @@ fn special_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n])
 }
 
 fn special_chebyshev_polynomial_u_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2768,10 +2739,7 @@ fn special_chebyshev_polynomial_u_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_chebyshev_polynomial_u_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2810,8 +2778,7 @@ fn special_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n])
 }
 
 fn special_chebyshev_polynomial_v_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2851,10 +2818,7 @@ fn special_chebyshev_polynomial_v_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_chebyshev_polynomial_v_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2893,8 +2857,7 @@ fn special_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n])
 }
 
 fn special_chebyshev_polynomial_w_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2934,10 +2897,7 @@ fn special_chebyshev_polynomial_w_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_chebyshev_polynomial_w_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2979,8 +2939,7 @@ fn special_shifted_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value
     Ok(ops::special_shifted_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_shifted_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n])
 }
 
 fn special_shifted_chebyshev_polynomial_t_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3024,10 +2983,7 @@ fn special_shifted_chebyshev_polynomial_t_out_adaptor(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3069,8 +3025,7 @@ fn special_shifted_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value
     Ok(ops::special_shifted_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_shifted_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n])
 }
 
 fn special_shifted_chebyshev_polynomial_u_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3114,10 +3069,7 @@ fn special_shifted_chebyshev_polynomial_u_out_adaptor(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3159,8 +3111,7 @@ fn special_shifted_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value
     Ok(ops::special_shifted_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_shifted_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n])
 }
 
 fn special_shifted_chebyshev_polynomial_v_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3204,10 +3155,7 @@ fn special_shifted_chebyshev_polynomial_v_out_adaptor(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3249,8 +3197,7 @@ fn special_shifted_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value
     Ok(ops::special_shifted_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_shifted_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n])
 }
 
 fn special_shifted_chebyshev_polynomial_w_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3294,10 +3241,7 @@ fn special_shifted_chebyshev_polynomial_w_out_adaptor(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3336,8 +3280,7 @@ fn special_hermite_polynomial_h_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_hermite_polynomial_h(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_hermite_polynomial_h_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO, &[&x, &n])
 }
 
 fn special_hermite_polynomial_h_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3377,10 +3320,7 @@ fn special_hermite_polynomial_h_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_hermite_polynomial_h_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3419,8 +3359,7 @@ fn special_hermite_polynomial_he_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_hermite_polynomial_he(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_hermite_polynomial_he_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO, &[&x, &n])
 }
 
 fn special_hermite_polynomial_he_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3460,10 +3399,7 @@ fn special_hermite_polynomial_he_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_hermite_polynomial_he_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3503,8 +3439,7 @@ fn special_laguerre_polynomial_l_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_laguerre_polynomial_l(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_laguerre_polynomial_l_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO, &[&x, &n])
 }
 
 fn special_laguerre_polynomial_l_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3545,10 +3480,7 @@ fn special_laguerre_polynomial_l_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_laguerre_polynomial_l_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3588,8 +3520,7 @@ fn special_legendre_polynomial_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_legendre_polynomial_p(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn special_legendre_polynomial_p_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
-    call_fallback(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO, vec![x.into_value(), n.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO, &[&x, &n])
 }
 
 fn special_legendre_polynomial_p_out_kernel(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3630,10 +3561,7 @@ fn special_legendre_polynomial_p_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_legendre_polynomial_p_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO,
-        vec![x.into_value(), n.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }

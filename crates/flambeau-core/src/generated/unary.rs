@@ -36,7 +36,7 @@ fn abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::abs(tensor_arg(a, 0)?)?.into_values())
 }
 fn abs_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ABS_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ABS_INFO, &[&self_])
 }
 
 fn abs_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -67,7 +67,7 @@ fn abs_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn abs_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ABS__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ABS__INFO, &[&self_]).map(drop)
 }
 
 fn abs_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -98,7 +98,7 @@ fn abs_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn abs_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ABS_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ABS_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -131,7 +131,7 @@ fn sgn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sgn(tensor_arg(a, 0)?)?.into_values())
 }
 fn sgn_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SGN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SGN_INFO, &[&self_])
 }
 
 fn sgn_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -160,7 +160,7 @@ fn sgn_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sgn_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SGN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SGN__INFO, &[&self_]).map(drop)
 }
 
 fn sgn_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -190,7 +190,7 @@ fn sgn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sgn_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SGN_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SGN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -224,7 +224,7 @@ fn sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sign(tensor_arg(a, 0)?)?.into_values())
 }
 fn sign_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SIGN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SIGN_INFO, &[&self_])
 }
 
 fn sign_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -254,7 +254,7 @@ fn sign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sign_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SIGN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SIGN__INFO, &[&self_]).map(drop)
 }
 
 fn sign_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -285,7 +285,7 @@ fn sign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sign_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SIGN_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SIGN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -319,7 +319,7 @@ fn signbit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signbit(tensor_arg(a, 0)?)?.into_values())
 }
 fn signbit_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SIGNBIT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SIGNBIT_INFO, &[&self_])
 }
 
 fn signbit_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -353,7 +353,7 @@ fn signbit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn signbit_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SIGNBIT_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SIGNBIT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -387,7 +387,7 @@ fn neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::neg(tensor_arg(a, 0)?)?.into_values())
 }
 fn neg_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&NEG_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&NEG_INFO, &[&self_])
 }
 
 fn neg_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -417,7 +417,7 @@ fn neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn neg_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&NEG__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&NEG__INFO, &[&self_]).map(drop)
 }
 
 fn neg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -448,7 +448,7 @@ fn neg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn neg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&NEG_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&NEG_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -484,7 +484,7 @@ fn reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::reciprocal(tensor_arg(a, 0)?)?.into_values())
 }
 fn reciprocal_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&RECIPROCAL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&RECIPROCAL_INFO, &[&self_])
 }
 
 fn reciprocal_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -513,7 +513,7 @@ fn reciprocal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn reciprocal_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&RECIPROCAL__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&RECIPROCAL__INFO, &[&self_]).map(drop)
 }
 
 fn reciprocal_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -546,7 +546,7 @@ fn reciprocal_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn reciprocal_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&RECIPROCAL_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&RECIPROCAL_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -579,7 +579,7 @@ fn sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sqrt(tensor_arg(a, 0)?)?.into_values())
 }
 fn sqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SQRT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SQRT_INFO, &[&self_])
 }
 
 fn sqrt_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -608,7 +608,7 @@ fn sqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SQRT__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SQRT__INFO, &[&self_]).map(drop)
 }
 
 fn sqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -638,7 +638,7 @@ fn sqrt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SQRT_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SQRT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -671,7 +671,7 @@ fn rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rsqrt(tensor_arg(a, 0)?)?.into_values())
 }
 fn rsqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&RSQRT_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&RSQRT_INFO, &[&self_])
 }
 
 fn rsqrt_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -700,7 +700,7 @@ fn rsqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn rsqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&RSQRT__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&RSQRT__INFO, &[&self_]).map(drop)
 }
 
 fn rsqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -733,7 +733,7 @@ fn rsqrt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn rsqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&RSQRT_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&RSQRT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -760,7 +760,7 @@ fn square_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::square(tensor_arg(a, 0)?)?.into_values())
 }
 fn square_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SQUARE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SQUARE_INFO, &[&self_])
 }
 
 fn square_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -789,7 +789,7 @@ fn square_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn square_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SQUARE__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SQUARE__INFO, &[&self_]).map(drop)
 }
 
 fn square_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -822,7 +822,7 @@ fn square_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn square_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SQUARE_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SQUARE_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -855,7 +855,7 @@ fn exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::exp(tensor_arg(a, 0)?)?.into_values())
 }
 fn exp_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&EXP_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&EXP_INFO, &[&self_])
 }
 
 fn exp_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -884,7 +884,7 @@ fn exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn exp_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&EXP__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&EXP__INFO, &[&self_]).map(drop)
 }
 
 fn exp_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -914,7 +914,7 @@ fn exp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&EXP_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&EXP_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -947,7 +947,7 @@ fn exp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::exp2(tensor_arg(a, 0)?)?.into_values())
 }
 fn exp2_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&EXP2_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&EXP2_INFO, &[&self_])
 }
 
 fn exp2_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -976,7 +976,7 @@ fn exp2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn exp2_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&EXP2__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&EXP2__INFO, &[&self_]).map(drop)
 }
 
 fn exp2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1006,7 +1006,7 @@ fn exp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn exp2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&EXP2_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&EXP2_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1039,7 +1039,7 @@ fn expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::expm1(tensor_arg(a, 0)?)?.into_values())
 }
 fn expm1_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&EXPM1_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&EXPM1_INFO, &[&self_])
 }
 
 fn expm1_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1068,7 +1068,7 @@ fn expm1_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn expm1_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&EXPM1__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&EXPM1__INFO, &[&self_]).map(drop)
 }
 
 fn expm1_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1101,7 +1101,7 @@ fn expm1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn expm1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&EXPM1_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&EXPM1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1134,7 +1134,7 @@ fn log_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log(tensor_arg(a, 0)?)?.into_values())
 }
 fn log_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOG_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&LOG_INFO, &[&self_])
 }
 
 fn log_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1163,7 +1163,7 @@ fn log_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn log_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&LOG__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&LOG__INFO, &[&self_]).map(drop)
 }
 
 fn log_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1193,7 +1193,7 @@ fn log_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LOG_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LOG_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1226,7 +1226,7 @@ fn log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log2(tensor_arg(a, 0)?)?.into_values())
 }
 fn log2_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOG2_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&LOG2_INFO, &[&self_])
 }
 
 fn log2_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1255,7 +1255,7 @@ fn log2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn log2_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&LOG2__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&LOG2__INFO, &[&self_]).map(drop)
 }
 
 fn log2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1285,7 +1285,7 @@ fn log2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LOG2_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LOG2_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1318,7 +1318,7 @@ fn log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log10(tensor_arg(a, 0)?)?.into_values())
 }
 fn log10_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOG10_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&LOG10_INFO, &[&self_])
 }
 
 fn log10_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1347,7 +1347,7 @@ fn log10_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn log10_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&LOG10__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&LOG10__INFO, &[&self_]).map(drop)
 }
 
 fn log10_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1380,7 +1380,7 @@ fn log10_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log10_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LOG10_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LOG10_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1413,7 +1413,7 @@ fn log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log1p(tensor_arg(a, 0)?)?.into_values())
 }
 fn log1p_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOG1P_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&LOG1P_INFO, &[&self_])
 }
 
 fn log1p_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1442,7 +1442,7 @@ fn log1p_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn log1p_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&LOG1P__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&LOG1P__INFO, &[&self_]).map(drop)
 }
 
 fn log1p_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1475,7 +1475,7 @@ fn log1p_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log1p_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LOG1P_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LOG1P_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1508,7 +1508,7 @@ fn sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sin(tensor_arg(a, 0)?)?.into_values())
 }
 fn sin_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SIN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SIN_INFO, &[&self_])
 }
 
 fn sin_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1537,7 +1537,7 @@ fn sin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sin_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SIN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SIN__INFO, &[&self_]).map(drop)
 }
 
 fn sin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1567,7 +1567,7 @@ fn sin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SIN_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SIN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1600,7 +1600,7 @@ fn cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cos(tensor_arg(a, 0)?)?.into_values())
 }
 fn cos_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&COS_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&COS_INFO, &[&self_])
 }
 
 fn cos_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1629,7 +1629,7 @@ fn cos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn cos_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&COS__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&COS__INFO, &[&self_]).map(drop)
 }
 
 fn cos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1659,7 +1659,7 @@ fn cos_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&COS_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&COS_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1692,7 +1692,7 @@ fn tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tan(tensor_arg(a, 0)?)?.into_values())
 }
 fn tan_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&TAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&TAN_INFO, &[&self_])
 }
 
 fn tan_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1721,7 +1721,7 @@ fn tan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn tan_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&TAN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&TAN__INFO, &[&self_]).map(drop)
 }
 
 fn tan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1751,7 +1751,7 @@ fn tan_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn tan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&TAN_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&TAN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1784,7 +1784,7 @@ fn asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::asin(tensor_arg(a, 0)?)?.into_values())
 }
 fn asin_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ASIN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ASIN_INFO, &[&self_])
 }
 
 fn asin_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1813,7 +1813,7 @@ fn asin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn asin_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ASIN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ASIN__INFO, &[&self_]).map(drop)
 }
 
 fn asin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1843,7 +1843,7 @@ fn asin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn asin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ASIN_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ASIN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1876,7 +1876,7 @@ fn acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::acos(tensor_arg(a, 0)?)?.into_values())
 }
 fn acos_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ACOS_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ACOS_INFO, &[&self_])
 }
 
 fn acos_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1905,7 +1905,7 @@ fn acos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn acos_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ACOS__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ACOS__INFO, &[&self_]).map(drop)
 }
 
 fn acos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1935,7 +1935,7 @@ fn acos_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn acos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ACOS_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ACOS_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1968,7 +1968,7 @@ fn atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atan(tensor_arg(a, 0)?)?.into_values())
 }
 fn atan_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ATAN_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ATAN_INFO, &[&self_])
 }
 
 fn atan_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -1997,7 +1997,7 @@ fn atan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn atan_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ATAN__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ATAN__INFO, &[&self_]).map(drop)
 }
 
 fn atan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2027,7 +2027,7 @@ fn atan_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn atan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ATAN_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ATAN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2060,7 +2060,7 @@ fn sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sinh(tensor_arg(a, 0)?)?.into_values())
 }
 fn sinh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SINH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SINH_INFO, &[&self_])
 }
 
 fn sinh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2089,7 +2089,7 @@ fn sinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SINH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SINH__INFO, &[&self_]).map(drop)
 }
 
 fn sinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2119,7 +2119,7 @@ fn sinh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SINH_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SINH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2152,7 +2152,7 @@ fn cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cosh(tensor_arg(a, 0)?)?.into_values())
 }
 fn cosh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&COSH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&COSH_INFO, &[&self_])
 }
 
 fn cosh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2181,7 +2181,7 @@ fn cosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn cosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&COSH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&COSH__INFO, &[&self_]).map(drop)
 }
 
 fn cosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2211,7 +2211,7 @@ fn cosh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&COSH_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&COSH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2244,7 +2244,7 @@ fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tanh(tensor_arg(a, 0)?)?.into_values())
 }
 fn tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&TANH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&TANH_INFO, &[&self_])
 }
 
 fn tanh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2273,7 +2273,7 @@ fn tanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn tanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&TANH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&TANH__INFO, &[&self_]).map(drop)
 }
 
 fn tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2303,7 +2303,7 @@ fn tanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&TANH_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&TANH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2336,7 +2336,7 @@ fn asinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::asinh(tensor_arg(a, 0)?)?.into_values())
 }
 fn asinh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ASINH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ASINH_INFO, &[&self_])
 }
 
 fn asinh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2365,7 +2365,7 @@ fn asinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn asinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ASINH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ASINH__INFO, &[&self_]).map(drop)
 }
 
 fn asinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2398,7 +2398,7 @@ fn asinh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn asinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ASINH_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ASINH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2431,7 +2431,7 @@ fn acosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::acosh(tensor_arg(a, 0)?)?.into_values())
 }
 fn acosh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ACOSH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ACOSH_INFO, &[&self_])
 }
 
 fn acosh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2460,7 +2460,7 @@ fn acosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn acosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ACOSH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ACOSH__INFO, &[&self_]).map(drop)
 }
 
 fn acosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2493,7 +2493,7 @@ fn acosh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn acosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ACOSH_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ACOSH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2526,7 +2526,7 @@ fn atanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atanh(tensor_arg(a, 0)?)?.into_values())
 }
 fn atanh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ATANH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ATANH_INFO, &[&self_])
 }
 
 fn atanh_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2555,7 +2555,7 @@ fn atanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn atanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&ATANH__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&ATANH__INFO, &[&self_]).map(drop)
 }
 
 fn atanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2588,7 +2588,7 @@ fn atanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn atanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ATANH_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ATANH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2622,7 +2622,7 @@ fn floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::floor(tensor_arg(a, 0)?)?.into_values())
 }
 fn floor_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&FLOOR_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&FLOOR_INFO, &[&self_])
 }
 
 fn floor_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2652,7 +2652,7 @@ fn floor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn floor_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&FLOOR__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&FLOOR__INFO, &[&self_]).map(drop)
 }
 
 fn floor_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2686,7 +2686,7 @@ fn floor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn floor_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&FLOOR_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&FLOOR_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2720,7 +2720,7 @@ fn ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ceil(tensor_arg(a, 0)?)?.into_values())
 }
 fn ceil_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&CEIL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&CEIL_INFO, &[&self_])
 }
 
 fn ceil_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2750,7 +2750,7 @@ fn ceil_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn ceil_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&CEIL__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&CEIL__INFO, &[&self_]).map(drop)
 }
 
 fn ceil_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2781,7 +2781,7 @@ fn ceil_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn ceil_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&CEIL_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&CEIL_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2815,7 +2815,7 @@ fn trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::trunc(tensor_arg(a, 0)?)?.into_values())
 }
 fn trunc_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&TRUNC_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&TRUNC_INFO, &[&self_])
 }
 
 fn trunc_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2845,7 +2845,7 @@ fn trunc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn trunc_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&TRUNC__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&TRUNC__INFO, &[&self_]).map(drop)
 }
 
 fn trunc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -2879,7 +2879,7 @@ fn trunc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn trunc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&TRUNC_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&TRUNC_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -2909,7 +2909,7 @@ fn round_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::round(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn round_adaptor(self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    call_fallback(&ROUND_INFO, vec![self_.into_value(), decimals.into_value()]).and_then(Results::from_values)
+    fallback(&ROUND_INFO, &[&self_, &decimals])
 }
 
 fn round_inplace_kernel(self_: &Tensor, decimals: i64) -> Result<()> {
@@ -2941,7 +2941,7 @@ fn round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn round_inplace_adaptor(self_: &Tensor, decimals: i64) -> Result<()> {
-    call_fallback(&ROUND__INFO, vec![self_.into_value(), decimals.into_value()]).map(drop)
+    call_fallback(&ROUND__INFO, &[&self_, &decimals]).map(drop)
 }
 
 fn round_out_kernel(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
@@ -2978,10 +2978,7 @@ fn round_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn round_out_adaptor(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &ROUND_OUT_INFO,
-        vec![self_.into_value(), decimals.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&ROUND_OUT_INFO, &[&self_, &decimals, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3014,7 +3011,7 @@ fn frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::frac(tensor_arg(a, 0)?)?.into_values())
 }
 fn frac_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&FRAC_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&FRAC_INFO, &[&self_])
 }
 
 fn frac_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3043,7 +3040,7 @@ fn frac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn frac_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&FRAC__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&FRAC__INFO, &[&self_]).map(drop)
 }
 
 fn frac_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3073,7 +3070,7 @@ fn frac_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn frac_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&FRAC_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&FRAC_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3107,7 +3104,7 @@ fn deg2rad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::deg2rad(tensor_arg(a, 0)?)?.into_values())
 }
 fn deg2rad_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&DEG2RAD_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&DEG2RAD_INFO, &[&self_])
 }
 
 fn deg2rad_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3137,7 +3134,7 @@ fn deg2rad_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn deg2rad_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&DEG2RAD__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&DEG2RAD__INFO, &[&self_]).map(drop)
 }
 
 fn deg2rad_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3171,7 +3168,7 @@ fn deg2rad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn deg2rad_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&DEG2RAD_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&DEG2RAD_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3205,7 +3202,7 @@ fn rad2deg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rad2deg(tensor_arg(a, 0)?)?.into_values())
 }
 fn rad2deg_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&RAD2DEG_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&RAD2DEG_INFO, &[&self_])
 }
 
 fn rad2deg_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3235,7 +3232,7 @@ fn rad2deg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn rad2deg_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&RAD2DEG__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&RAD2DEG__INFO, &[&self_]).map(drop)
 }
 
 fn rad2deg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3269,7 +3266,7 @@ fn rad2deg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn rad2deg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&RAD2DEG_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&RAD2DEG_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3302,7 +3299,7 @@ fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sigmoid(tensor_arg(a, 0)?)?.into_values())
 }
 fn sigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SIGMOID_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SIGMOID_INFO, &[&self_])
 }
 
 fn sigmoid_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3331,7 +3328,7 @@ fn sigmoid_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sigmoid_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SIGMOID__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SIGMOID__INFO, &[&self_]).map(drop)
 }
 
 fn sigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3364,7 +3361,7 @@ fn sigmoid_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SIGMOID_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SIGMOID_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3398,7 +3395,7 @@ fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::relu(tensor_arg(a, 0)?)?.into_values())
 }
 fn relu_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&RELU_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&RELU_INFO, &[&self_])
 }
 
 fn relu_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3428,7 +3425,7 @@ fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn relu_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&RELU__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&RELU__INFO, &[&self_]).map(drop)
 }
 
 fn nan_to_num_kernel(
@@ -3474,11 +3471,7 @@ fn nan_to_num_adaptor(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NAN_TO_NUM_INFO,
-        vec![self_.into_value(), nan.into_value(), posinf.into_value(), neginf.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NAN_TO_NUM_INFO, &[&self_, &nan, &posinf, &neginf])
 }
 
 fn nan_to_num_inplace_kernel(
@@ -3525,11 +3518,7 @@ fn nan_to_num_inplace_adaptor(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<()> {
-    call_fallback(
-        &NAN_TO_NUM__INFO,
-        vec![self_.into_value(), nan.into_value(), posinf.into_value(), neginf.into_value()],
-    )
-    .map(drop)
+    call_fallback(&NAN_TO_NUM__INFO, &[&self_, &nan, &posinf, &neginf]).map(drop)
 }
 
 fn nan_to_num_out_kernel(
@@ -3580,16 +3569,7 @@ fn nan_to_num_out_adaptor(
     neginf: Option<f64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &NAN_TO_NUM_OUT_INFO,
-        vec![
-            self_.into_value(),
-            nan.into_value(),
-            posinf.into_value(),
-            neginf.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&NAN_TO_NUM_OUT_INFO, &[&self_, &nan, &posinf, &neginf, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3622,7 +3602,7 @@ fn angle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::angle(tensor_arg(a, 0)?)?.into_values())
 }
 fn angle_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ANGLE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ANGLE_INFO, &[&self_])
 }
 
 fn angle_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3655,7 +3635,7 @@ fn angle_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn angle_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ANGLE_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ANGLE_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3685,7 +3665,7 @@ fn conj_physical_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conj_physical(tensor_arg(a, 0)?)?.into_values())
 }
 fn conj_physical_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&CONJ_PHYSICAL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&CONJ_PHYSICAL_INFO, &[&self_])
 }
 
 fn conj_physical_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -3714,7 +3694,7 @@ fn conj_physical_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn conj_physical_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&CONJ_PHYSICAL__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&CONJ_PHYSICAL__INFO, &[&self_]).map(drop)
 }
 
 fn conj_physical_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3747,7 +3727,7 @@ fn conj_physical_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn conj_physical_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&CONJ_PHYSICAL_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&CONJ_PHYSICAL_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3784,7 +3764,7 @@ fn complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::complex(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn complex_adaptor(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
-    call_fallback(&COMPLEX_INFO, vec![real.into_value(), imag.into_value()]).and_then(Results::from_values)
+    fallback(&COMPLEX_INFO, &[&real, &imag])
 }
 
 fn complex_out_kernel(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3822,8 +3802,7 @@ fn complex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn complex_out_adaptor(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v =
-        call_fallback(&COMPLEX_OUT_INFO, vec![real.into_value(), imag.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&COMPLEX_OUT_INFO, &[&real, &imag, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3860,7 +3839,7 @@ fn polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::polar(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn polar_adaptor(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
-    call_fallback(&POLAR_INFO, vec![abs.into_value(), angle.into_value()]).and_then(Results::from_values)
+    fallback(&POLAR_INFO, &[&abs, &angle])
 }
 
 fn polar_out_kernel(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -3898,7 +3877,7 @@ fn polar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn polar_out_adaptor(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&POLAR_OUT_INFO, vec![abs.into_value(), angle.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&POLAR_OUT_INFO, &[&abs, &angle, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -3921,7 +3900,7 @@ fn positive_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::positive(tensor_arg(a, 0)?)?.into_values())
 }
 fn positive_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&POSITIVE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&POSITIVE_INFO, &[&self_])
 }
 
 /// Type of [`REAL`].
@@ -3942,7 +3921,7 @@ fn real_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::real(tensor_arg(a, 0)?)?.into_values())
 }
 fn real_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&REAL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&REAL_INFO, &[&self_])
 }
 
 /// Type of [`IMAG`].
@@ -3963,7 +3942,7 @@ fn imag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::imag(tensor_arg(a, 0)?)?.into_values())
 }
 fn imag_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&IMAG_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&IMAG_INFO, &[&self_])
 }
 
 static SINC_SPEC: PointwiseSpec = PointwiseSpec {
@@ -3994,7 +3973,7 @@ fn sinc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sinc(tensor_arg(a, 0)?)?.into_values())
 }
 fn sinc_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SINC_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SINC_INFO, &[&self_])
 }
 
 fn sinc_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -4023,7 +4002,7 @@ fn sinc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sinc_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SINC__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SINC__INFO, &[&self_]).map(drop)
 }
 
 fn sinc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -4053,7 +4032,7 @@ fn sinc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sinc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SINC_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SINC_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }

@@ -28,7 +28,7 @@ fn alias_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::alias_copy(tensor_arg(a, 0)?)?.into_values())
 }
 fn alias_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ALIAS_COPY_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ALIAS_COPY_INFO, &[&self_])
 }
 
 fn alias_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -60,7 +60,7 @@ fn alias_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn alias_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&ALIAS_COPY_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&ALIAS_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -106,11 +106,7 @@ fn as_strided_copy_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &AS_STRIDED_COPY_INFO,
-        vec![self_.into_value(), size.into_value(), stride.into_value(), storage_offset.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&AS_STRIDED_COPY_INFO, &[&self_, &size, &stride, &storage_offset])
 }
 
 fn as_strided_copy_out_cpu(
@@ -166,16 +162,7 @@ fn as_strided_copy_out_adaptor(
     storage_offset: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &AS_STRIDED_COPY_OUT_INFO,
-        vec![
-            self_.into_value(),
-            size.into_value(),
-            stride.into_value(),
-            storage_offset.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&AS_STRIDED_COPY_OUT_INFO, &[&self_, &size, &stride, &storage_offset, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -199,7 +186,7 @@ fn detach_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::detach_copy(tensor_arg(a, 0)?)?.into_values())
 }
 fn detach_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&DETACH_COPY_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&DETACH_COPY_INFO, &[&self_])
 }
 
 fn detach_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -231,7 +218,7 @@ fn detach_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn detach_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&DETACH_COPY_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&DETACH_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -266,11 +253,7 @@ fn diagonal_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diagonal_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn diagonal_copy_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    call_fallback(
-        &DIAGONAL_COPY_INFO,
-        vec![self_.into_value(), offset.into_value(), dim1.into_value(), dim2.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DIAGONAL_COPY_INFO, &[&self_, &offset, &dim1, &dim2])
 }
 
 fn diagonal_copy_out_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &mut Tensor) -> Result<()> {
@@ -314,16 +297,7 @@ fn diagonal_copy_out_adaptor(
     dim2: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &DIAGONAL_COPY_OUT_INFO,
-        vec![
-            self_.into_value(),
-            offset.into_value(),
-            dim1.into_value(),
-            dim2.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&DIAGONAL_COPY_OUT_INFO, &[&self_, &offset, &dim1, &dim2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -357,8 +331,7 @@ fn expand_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::expand_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn expand_copy_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    call_fallback(&EXPAND_COPY_INFO, vec![self_.into_value(), size.into_value(), implicit.into_value()])
-        .and_then(Results::from_values)
+    fallback(&EXPAND_COPY_INFO, &[&self_, &size, &implicit])
 }
 
 fn expand_copy_out_cpu(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
@@ -395,10 +368,7 @@ fn expand_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn expand_copy_out_adaptor(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &EXPAND_COPY_OUT_INFO,
-        vec![self_.into_value(), size.into_value(), implicit.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&EXPAND_COPY_OUT_INFO, &[&self_, &size, &implicit, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -428,8 +398,7 @@ fn permute_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::permute_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn permute_copy_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    call_fallback(&PERMUTE_COPY_INFO, vec![self_.into_value(), dims.into_value()])
-        .and_then(Results::from_values)
+    fallback(&PERMUTE_COPY_INFO, &[&self_, &dims])
 }
 
 fn permute_copy_out_cpu(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
@@ -465,10 +434,7 @@ fn permute_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn permute_copy_out_adaptor(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &PERMUTE_COPY_OUT_INFO,
-        vec![self_.into_value(), dims.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&PERMUTE_COPY_OUT_INFO, &[&self_, &dims, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -502,8 +468,7 @@ fn select_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::select_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn select_copy_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    call_fallback(&SELECT_COPY_INFO, vec![self_.into_value(), dim.into_value(), index.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SELECT_COPY_INFO, &[&self_, &dim, &index])
 }
 
 fn select_copy_out_cpu(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
@@ -540,10 +505,7 @@ fn select_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn select_copy_out_adaptor(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SELECT_COPY_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), index.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SELECT_COPY_OUT_INFO, &[&self_, &dim, &index, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -590,11 +552,7 @@ fn slice_copy_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SLICE_COPY_INFO,
-        vec![self_.into_value(), dim.into_value(), start.into_value(), end.into_value(), step.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SLICE_COPY_INFO, &[&self_, &dim, &start, &end, &step])
 }
 
 fn slice_copy_out_cpu(
@@ -647,17 +605,7 @@ fn slice_copy_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &SLICE_COPY_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            start.into_value(),
-            end.into_value(),
-            step.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&SLICE_COPY_OUT_INFO, &[&self_, &dim, &start, &end, &step, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -684,7 +632,7 @@ fn squeeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_copy(tensor_arg(a, 0)?)?.into_values())
 }
 fn squeeze_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SQUEEZE_COPY_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SQUEEZE_COPY_INFO, &[&self_])
 }
 
 fn squeeze_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -716,7 +664,7 @@ fn squeeze_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn squeeze_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SQUEEZE_COPY_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SQUEEZE_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -746,8 +694,7 @@ fn squeeze_dim_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_dim_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn squeeze_dim_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&SQUEEZE_DIM_COPY_INFO, vec![self_.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SQUEEZE_DIM_COPY_INFO, &[&self_, &dim])
 }
 
 fn squeeze_dim_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
@@ -783,10 +730,7 @@ fn squeeze_dim_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn squeeze_dim_copy_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SQUEEZE_DIM_COPY_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SQUEEZE_DIM_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -816,8 +760,7 @@ fn squeeze_dims_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_dims_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn squeeze_dims_copy_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    call_fallback(&SQUEEZE_DIMS_COPY_INFO, vec![self_.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SQUEEZE_DIMS_COPY_INFO, &[&self_, &dim])
 }
 
 fn squeeze_dims_copy_out_cpu(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
@@ -853,10 +796,7 @@ fn squeeze_dims_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn squeeze_dims_copy_out_adaptor(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SQUEEZE_DIMS_COPY_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SQUEEZE_DIMS_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -882,7 +822,7 @@ fn t_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::t_copy(tensor_arg(a, 0)?)?.into_values())
 }
 fn t_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&T_COPY_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&T_COPY_INFO, &[&self_])
 }
 
 fn t_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -913,7 +853,7 @@ fn t_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn t_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&T_COPY_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&T_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -947,8 +887,7 @@ fn transpose_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::transpose_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn transpose_copy_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    call_fallback(&TRANSPOSE_COPY_INFO, vec![self_.into_value(), dim0.into_value(), dim1.into_value()])
-        .and_then(Results::from_values)
+    fallback(&TRANSPOSE_COPY_INFO, &[&self_, &dim0, &dim1])
 }
 
 fn transpose_copy_out_cpu(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
@@ -985,10 +924,7 @@ fn transpose_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn transpose_copy_out_adaptor(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &TRANSPOSE_COPY_OUT_INFO,
-        vec![self_.into_value(), dim0.into_value(), dim1.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&TRANSPOSE_COPY_OUT_INFO, &[&self_, &dim0, &dim1, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1023,11 +959,7 @@ fn unfold_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unfold_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn unfold_copy_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    call_fallback(
-        &UNFOLD_COPY_INFO,
-        vec![self_.into_value(), dimension.into_value(), size.into_value(), step.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNFOLD_COPY_INFO, &[&self_, &dimension, &size, &step])
 }
 
 fn unfold_copy_out_cpu(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
@@ -1071,16 +1003,7 @@ fn unfold_copy_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &UNFOLD_COPY_OUT_INFO,
-        vec![
-            self_.into_value(),
-            dimension.into_value(),
-            size.into_value(),
-            step.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&UNFOLD_COPY_OUT_INFO, &[&self_, &dimension, &size, &step, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1110,8 +1033,7 @@ fn unsqueeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsqueeze_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn unsqueeze_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&UNSQUEEZE_COPY_INFO, vec![self_.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&UNSQUEEZE_COPY_INFO, &[&self_, &dim])
 }
 
 fn unsqueeze_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
@@ -1147,10 +1069,7 @@ fn unsqueeze_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn unsqueeze_copy_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &UNSQUEEZE_COPY_OUT_INFO,
-        vec![self_.into_value(), dim.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&UNSQUEEZE_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1179,7 +1098,7 @@ fn view_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn view_copy_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    call_fallback(&VIEW_COPY_INFO, vec![self_.into_value(), size.into_value()]).and_then(Results::from_values)
+    fallback(&VIEW_COPY_INFO, &[&self_, &size])
 }
 
 fn view_copy_out_cpu(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
@@ -1215,10 +1134,7 @@ fn view_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn view_copy_out_adaptor(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &VIEW_COPY_OUT_INFO,
-        vec![self_.into_value(), size.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&VIEW_COPY_OUT_INFO, &[&self_, &size, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1245,8 +1161,7 @@ fn view_dtype_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_dtype_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn view_dtype_copy_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
-    call_fallback(&VIEW_DTYPE_COPY_INFO, vec![self_.into_value(), dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&VIEW_DTYPE_COPY_INFO, &[&self_, &dtype])
 }
 
 fn view_dtype_copy_out_cpu(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
@@ -1282,10 +1197,7 @@ fn view_dtype_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn view_dtype_copy_out_adaptor(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &VIEW_DTYPE_COPY_OUT_INFO,
-        vec![self_.into_value(), dtype.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&VIEW_DTYPE_COPY_OUT_INFO, &[&self_, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1312,7 +1224,7 @@ fn view_as_real_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as_real_copy(tensor_arg(a, 0)?)?.into_values())
 }
 fn view_as_real_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&VIEW_AS_REAL_COPY_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&VIEW_AS_REAL_COPY_INFO, &[&self_])
 }
 
 fn view_as_real_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1344,7 +1256,7 @@ fn view_as_real_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn view_as_real_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&VIEW_AS_REAL_COPY_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&VIEW_AS_REAL_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1371,7 +1283,7 @@ fn view_as_complex_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as_complex_copy(tensor_arg(a, 0)?)?.into_values())
 }
 fn view_as_complex_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&VIEW_AS_COMPLEX_COPY_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&VIEW_AS_COMPLEX_COPY_INFO, &[&self_])
 }
 
 fn view_as_complex_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1406,7 +1318,7 @@ fn view_as_complex_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn view_as_complex_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&VIEW_AS_COMPLEX_COPY_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&VIEW_AS_COMPLEX_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1436,8 +1348,7 @@ fn unbind_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unbind_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn unbind_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&UNBIND_COPY_INFO, vec![self_.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&UNBIND_COPY_INFO, &[&self_, &dim])
 }
 
 fn split_copy_cpu(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -1468,8 +1379,7 @@ fn split_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn split_copy_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&SPLIT_COPY_INFO, vec![self_.into_value(), split_size.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPLIT_COPY_INFO, &[&self_, &split_size, &dim])
 }
 
 fn split_with_sizes_copy_cpu(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -1501,11 +1411,7 @@ fn split_with_sizes_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split_with_sizes_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn split_with_sizes_copy_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &SPLIT_WITH_SIZES_COPY_INFO,
-        vec![self_.into_value(), split_sizes.into_value(), dim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SPLIT_WITH_SIZES_COPY_INFO, &[&self_, &split_sizes, &dim])
 }
 
 /// Type of [`UNSAFE_CHUNK`].
@@ -1534,8 +1440,7 @@ fn unsafe_chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsafe_chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn unsafe_chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&UNSAFE_CHUNK_INFO, vec![self_.into_value(), chunks.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&UNSAFE_CHUNK_INFO, &[&self_, &chunks, &dim])
 }
 
 fn unsafe_split_cpu(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -1567,8 +1472,7 @@ fn unsafe_split_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsafe_split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn unsafe_split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&UNSAFE_SPLIT_INFO, vec![self_.into_value(), split_size.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&UNSAFE_SPLIT_INFO, &[&self_, &split_size, &dim])
 }
 
 fn unsafe_split_with_sizes_cpu(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -1603,9 +1507,5 @@ fn unsafe_split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsafe_split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn unsafe_split_with_sizes_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &UNSAFE_SPLIT_WITH_SIZES_INFO,
-        vec![self_.into_value(), split_sizes.into_value(), dim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNSAFE_SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim])
 }

@@ -32,7 +32,7 @@ fn view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn view_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    call_fallback(&VIEW_INFO, vec![self_.into_value(), size.into_value()]).and_then(Results::from_values)
+    fallback(&VIEW_INFO, &[&self_, &size])
 }
 
 /// Type of [`VIEW_DTYPE`].
@@ -65,8 +65,7 @@ fn view_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_dtype(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn view_dtype_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
-    call_fallback(&VIEW_DTYPE_INFO, vec![self_.into_value(), dtype.into_value()])
-        .and_then(Results::from_values)
+    fallback(&VIEW_DTYPE_INFO, &[&self_, &dtype])
 }
 
 /// Type of [`AS_STRIDED`].
@@ -110,11 +109,7 @@ fn as_strided_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &AS_STRIDED_INFO,
-        vec![self_.into_value(), size.into_value(), stride.into_value(), storage_offset.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&AS_STRIDED_INFO, &[&self_, &size, &stride, &storage_offset])
 }
 
 /// Type of [`TRANSPOSE`].
@@ -151,8 +146,7 @@ fn transpose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::transpose(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn transpose_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    call_fallback(&TRANSPOSE_INFO, vec![self_.into_value(), dim0.into_value(), dim1.into_value()])
-        .and_then(Results::from_values)
+    fallback(&TRANSPOSE_INFO, &[&self_, &dim0, &dim1])
 }
 
 /// Type of [`PERMUTE`].
@@ -180,7 +174,7 @@ fn permute_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::permute(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn permute_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    call_fallback(&PERMUTE_INFO, vec![self_.into_value(), dims.into_value()]).and_then(Results::from_values)
+    fallback(&PERMUTE_INFO, &[&self_, &dims])
 }
 
 /// Type of [`EXPAND`].
@@ -212,8 +206,7 @@ fn expand_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::expand(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn expand_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    call_fallback(&EXPAND_INFO, vec![self_.into_value(), size.into_value(), implicit.into_value()])
-        .and_then(Results::from_values)
+    fallback(&EXPAND_INFO, &[&self_, &size, &implicit])
 }
 
 /// Type of [`UNSQUEEZE`].
@@ -246,7 +239,7 @@ fn unsqueeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsqueeze(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn unsqueeze_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&UNSQUEEZE_INFO, vec![self_.into_value(), dim.into_value()]).and_then(Results::from_values)
+    fallback(&UNSQUEEZE_INFO, &[&self_, &dim])
 }
 
 /// Type of [`SQUEEZE`].
@@ -271,7 +264,7 @@ fn squeeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze(tensor_arg(a, 0)?)?.into_values())
 }
 fn squeeze_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SQUEEZE_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SQUEEZE_INFO, &[&self_])
 }
 
 /// Type of [`SQUEEZE_DIM`].
@@ -304,8 +297,7 @@ fn squeeze_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn squeeze_dim_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&SQUEEZE_DIM_INFO, vec![self_.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SQUEEZE_DIM_INFO, &[&self_, &dim])
 }
 
 /// Type of [`SQUEEZE_DIMS`].
@@ -338,8 +330,7 @@ fn squeeze_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn squeeze_dims_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    call_fallback(&SQUEEZE_DIMS_INFO, vec![self_.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SQUEEZE_DIMS_INFO, &[&self_, &dim])
 }
 
 /// Type of [`SELECT`].
@@ -371,8 +362,7 @@ fn select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::select(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn select_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    call_fallback(&SELECT_INFO, vec![self_.into_value(), dim.into_value(), index.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SELECT_INFO, &[&self_, &dim, &index])
 }
 
 /// Type of [`SLICE`].
@@ -412,11 +402,7 @@ fn slice_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SLICE_INFO,
-        vec![self_.into_value(), dim.into_value(), start.into_value(), end.into_value(), step.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SLICE_INFO, &[&self_, &dim, &start, &end, &step])
 }
 
 /// Type of [`DIAGONAL`].
@@ -454,11 +440,7 @@ fn diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn diagonal_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    call_fallback(
-        &DIAGONAL_INFO,
-        vec![self_.into_value(), offset.into_value(), dim1.into_value(), dim2.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DIAGONAL_INFO, &[&self_, &offset, &dim1, &dim2])
 }
 
 /// Type of [`UNFOLD`].
@@ -491,11 +473,7 @@ fn unfold_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unfold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn unfold_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    call_fallback(
-        &UNFOLD_INFO,
-        vec![self_.into_value(), dimension.into_value(), size.into_value(), step.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNFOLD_INFO, &[&self_, &dimension, &size, &step])
 }
 
 /// Type of [`UNBIND`].
@@ -523,7 +501,7 @@ fn unbind_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unbind(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn unbind_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&UNBIND_INFO, vec![self_.into_value(), dim.into_value()]).and_then(Results::from_values)
+    fallback(&UNBIND_INFO, &[&self_, &dim])
 }
 
 /// Type of [`SPLIT`].
@@ -555,8 +533,7 @@ fn split_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&SPLIT_INFO, vec![self_.into_value(), split_size.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPLIT_INFO, &[&self_, &split_size, &dim])
 }
 
 /// Type of [`SPLIT_WITH_SIZES`].
@@ -593,11 +570,7 @@ fn split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn split_with_sizes_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(
-        &SPLIT_WITH_SIZES_INFO,
-        vec![self_.into_value(), split_sizes.into_value(), dim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim])
 }
 
 /// Type of [`ALIAS`].
@@ -622,7 +595,7 @@ fn alias_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::alias(tensor_arg(a, 0)?)?.into_values())
 }
 fn alias_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&ALIAS_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&ALIAS_INFO, &[&self_])
 }
 
 /// Type of [`DETACH`].
@@ -647,7 +620,7 @@ fn detach_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::detach(tensor_arg(a, 0)?)?.into_values())
 }
 fn detach_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&DETACH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&DETACH_INFO, &[&self_])
 }
 
 /// Type of [`VIEW_AS_REAL`].
@@ -677,7 +650,7 @@ fn view_as_real_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as_real(tensor_arg(a, 0)?)?.into_values())
 }
 fn view_as_real_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&VIEW_AS_REAL_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&VIEW_AS_REAL_INFO, &[&self_])
 }
 
 /// Type of [`VIEW_AS_COMPLEX`].
@@ -707,7 +680,7 @@ fn view_as_complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as_complex(tensor_arg(a, 0)?)?.into_values())
 }
 fn view_as_complex_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&VIEW_AS_COMPLEX_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&VIEW_AS_COMPLEX_INFO, &[&self_])
 }
 
 /// Type of [`CONJ_VIEW`].
@@ -737,7 +710,7 @@ fn conj_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conj_view(tensor_arg(a, 0)?)?.into_values())
 }
 fn conj_view_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&CONJ_VIEW_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&CONJ_VIEW_INFO, &[&self_])
 }
 
 /// Type of [`NEG_VIEW`].
@@ -767,7 +740,7 @@ fn neg_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::neg_view(tensor_arg(a, 0)?)?.into_values())
 }
 fn neg_view_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&NEG_VIEW_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&NEG_VIEW_INFO, &[&self_])
 }
 
 /// Type of [`CONJ`].
@@ -788,7 +761,7 @@ fn conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conj(tensor_arg(a, 0)?)?.into_values())
 }
 fn conj_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&CONJ_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&CONJ_INFO, &[&self_])
 }
 
 fn t_cpu(self_: &Tensor) -> Result<Tensor> {
@@ -812,7 +785,7 @@ fn t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::t(tensor_arg(a, 0)?)?.into_values())
 }
 fn t_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&T_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&T_INFO, &[&self_])
 }
 
 /// Type of [`NARROW`].
@@ -841,11 +814,7 @@ fn narrow_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::narrow(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn narrow_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    call_fallback(
-        &NARROW_INFO,
-        vec![self_.into_value(), dim.into_value(), start.into_value(), length.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NARROW_INFO, &[&self_, &dim, &start, &length])
 }
 
 /// Type of [`RESHAPE`].
@@ -869,7 +838,7 @@ fn reshape_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::reshape(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn reshape_adaptor(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
-    call_fallback(&RESHAPE_INFO, vec![self_.into_value(), shape.into_value()]).and_then(Results::from_values)
+    fallback(&RESHAPE_INFO, &[&self_, &shape])
 }
 
 /// Type of [`FLATTEN`].
@@ -897,8 +866,7 @@ fn flatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::flatten(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn flatten_adaptor(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
-    call_fallback(&FLATTEN_INFO, vec![self_.into_value(), start_dim.into_value(), end_dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&FLATTEN_INFO, &[&self_, &start_dim, &end_dim])
 }
 
 /// Type of [`SPLIT_SIZES`].
@@ -927,6 +895,5 @@ fn split_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn split_sizes_adaptor(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    call_fallback(&SPLIT_SIZES_INFO, vec![self_.into_value(), split_size.into_value(), dim.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SPLIT_SIZES_INFO, &[&self_, &split_size, &dim])
 }

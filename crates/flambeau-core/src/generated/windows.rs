@@ -53,18 +53,7 @@ fn hann_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &HANN_WINDOW_INFO,
-        vec![
-            window_length.into_value(),
-            periodic.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&HANN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`HAMMING_WINDOW`].
@@ -126,20 +115,10 @@ fn hamming_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &HAMMING_WINDOW_INFO,
-        vec![
-            window_length.into_value(),
-            periodic.into_value(),
-            alpha.into_value(),
-            beta.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
+        &[&window_length, &periodic, &alpha, &beta, &dtype, &layout, &device, &pin_memory],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`BLACKMAN_WINDOW`].
@@ -188,18 +167,7 @@ fn blackman_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &BLACKMAN_WINDOW_INFO,
-        vec![
-            window_length.into_value(),
-            periodic.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&BLACKMAN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`BARTLETT_WINDOW`].
@@ -248,18 +216,7 @@ fn bartlett_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &BARTLETT_WINDOW_INFO,
-        vec![
-            window_length.into_value(),
-            periodic.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&BARTLETT_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`KAISER_WINDOW`].
@@ -318,19 +275,7 @@ fn kaiser_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &KAISER_WINDOW_INFO,
-        vec![
-            window_length.into_value(),
-            periodic.into_value(),
-            beta.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&KAISER_WINDOW_INFO, &[&window_length, &periodic, &beta, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_BARTLETT`].
@@ -379,18 +324,7 @@ fn signal_bartlett_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_BARTLETT_INFO,
-        vec![
-            m.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_BARTLETT_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_BLACKMAN`].
@@ -439,18 +373,7 @@ fn signal_blackman_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_BLACKMAN_INFO,
-        vec![
-            m.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_BLACKMAN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_COSINE`].
@@ -499,18 +422,7 @@ fn signal_cosine_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_COSINE_INFO,
-        vec![
-            m.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_COSINE_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_EXPONENTIAL`].
@@ -580,20 +492,7 @@ fn signal_exponential_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_EXPONENTIAL_INFO,
-        vec![
-            m.into_value(),
-            center.into_value(),
-            tau.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_EXPONENTIAL_INFO, &[&m, &center, &tau, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_GAUSSIAN`].
@@ -652,19 +551,7 @@ fn signal_gaussian_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_GAUSSIAN_INFO,
-        vec![
-            m.into_value(),
-            std.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_GAUSSIAN_INFO, &[&m, &std, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_GENERAL_COSINE`].
@@ -723,19 +610,7 @@ fn signal_general_cosine_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_GENERAL_COSINE_INFO,
-        vec![
-            m.into_value(),
-            a.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_GENERAL_COSINE_INFO, &[&m, &a, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_GENERAL_HAMMING`].
@@ -794,19 +669,7 @@ fn signal_general_hamming_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_GENERAL_HAMMING_INFO,
-        vec![
-            m.into_value(),
-            alpha.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_GENERAL_HAMMING_INFO, &[&m, &alpha, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_HAMMING`].
@@ -855,18 +718,7 @@ fn signal_hamming_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_HAMMING_INFO,
-        vec![
-            m.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_HAMMING_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_HANN`].
@@ -915,18 +767,7 @@ fn signal_hann_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_HANN_INFO,
-        vec![
-            m.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_HANN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_KAISER`].
@@ -985,19 +826,7 @@ fn signal_kaiser_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_KAISER_INFO,
-        vec![
-            m.into_value(),
-            beta.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_KAISER_INFO, &[&m, &beta, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
 /// Type of [`SIGNAL_NUTTALL`].
@@ -1046,16 +875,5 @@ fn signal_nuttall_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SIGNAL_NUTTALL_INFO,
-        vec![
-            m.into_value(),
-            sym.into_value(),
-            dtype.into_value(),
-            layout.into_value(),
-            device.into_value(),
-            pin_memory.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SIGNAL_NUTTALL_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }

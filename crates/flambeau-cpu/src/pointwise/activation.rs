@@ -8,10 +8,17 @@ const SELU_SCALE: f64 = 1.0507009873554804934193349852946;
 const SQRT_2_PI: f64 = 0.79788456080286535587989211986876;
 const GELU_CUBE: f64 = 0.044715;
 
-/// Normal distribution function. The lower tail goes through erfc, where 1 + erf would cancel.
+/// Normal distribution function, from its tail: 1 + erf would cancel below 0.
 #[inline(always)]
 fn phi<V: Real>(x: V) -> V {
-    (x * V::c(-std::f64::consts::FRAC_1_SQRT_2)).erfc() * V::c(0.5)
+    let tail = x.normal_tail();
+    V::pick(x < V::zero(), tail, V::one() - tail)
+}
+/// x * phi(x), of which the tail is what the line max(x, 0) misses. Infinities would give inf - inf.
+#[inline(always)]
+fn gelu<V: Real>(x: V) -> V {
+    let v = relu(x) - x.abs() * x.normal_tail();
+    V::pick(x == V::INF, x, v)
 }
 #[inline(always)]
 fn elu<V: Real>(x: V, alpha: V, scale: V, input_scale: V) -> V {
@@ -54,7 +61,7 @@ pointwise! {
     /// Elu that is smooth for every alpha: alpha * (exp(x / alpha) - 1) below 0.
     CELU = "celu"(x; alpha) cost 600 { float => elu(x, alpha, V::one(), alpha.recip()) }
     /// x times the normal distribution function.
-    GELU = "gelu"(x) cost 600 { float => V::pick(x == -V::INF, V::NAN, x * phi(x)) }
+    GELU = "gelu"(x) cost 600 { float => gelu(x) }
     /// Gelu by a tanh.
     GELU_TANH = "gelu_tanh"(x) cost 600 {
         float => {

@@ -257,6 +257,10 @@ pub fn erfc<I: Isa>(x: f64) -> f64 {
     libm::erfc(x)
 }
 #[inline(always)]
+pub fn normal_tail<I: Isa>(x: f64) -> f64 {
+    0.5 * libm::erfc(x.abs() * std::f64::consts::FRAC_1_SQRT_2)
+}
+#[inline(always)]
 pub fn erfinv<I: Isa>(x: f64) -> f64 {
     rare::erfinv(x)
 }

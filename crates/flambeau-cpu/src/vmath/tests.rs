@@ -116,6 +116,7 @@ mod f32_functions {
         atanh(-1.0, 1.0) < 1.0: |x| libm::atanh(x);
         erf(-4.5, 4.5) < 2.0: |x| libm::erf(x);
         erfc(-4.0, 10.5) < 4.0: |x| libm::erfc(x);
+        normal_tail(-14.3, 14.3) < 5.0: |x| 0.5 * libm::erfc(x.abs() * std::f64::consts::FRAC_1_SQRT_2);
         sigmoid(-88.0, 20.0) < 3.0: |x| if x < -88.7 { if x < -88.73 { 0.0 } else { single::sigmoid::<Portable>(x as f32) as f64 } } else { 1.0 / (1.0 + (-x).exp()) };
         sin(-100.0, 100.0) < 1.0: |x| x.sin();
         cos(-100.0, 100.0) < 1.0: |x| x.cos();

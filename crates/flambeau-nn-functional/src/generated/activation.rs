@@ -41,8 +41,7 @@ fn leaky_relu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::leaky_relu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn leaky_relu_raw_adaptor(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    call_fallback(&LEAKY_RELU_RAW_INFO, vec![self_.into_value(), negative_slope.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LEAKY_RELU_RAW_INFO, &[&self_, &negative_slope])
 }
 
 fn leaky_relu_raw_inplace_kernel(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
@@ -74,7 +73,7 @@ fn leaky_relu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn leaky_relu_raw_inplace_adaptor(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    call_fallback(&LEAKY_RELU_RAW__INFO, vec![self_.into_value(), negative_slope.into_value()]).map(drop)
+    call_fallback(&LEAKY_RELU_RAW__INFO, &[&self_, &negative_slope]).map(drop)
 }
 
 fn leaky_relu_raw_out_kernel(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
@@ -111,10 +110,7 @@ fn leaky_relu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn leaky_relu_raw_out_adaptor(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &LEAKY_RELU_RAW_OUT_INFO,
-        vec![self_.into_value(), negative_slope.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&LEAKY_RELU_RAW_OUT_INFO, &[&self_, &negative_slope, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -155,11 +151,7 @@ fn elu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::elu_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn elu_raw_adaptor(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &ELU_RAW_INFO,
-        vec![self_.into_value(), alpha.into_value(), scale.into_value(), input_scale.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ELU_RAW_INFO, &[&self_, &alpha, &scale, &input_scale])
 }
 
 fn elu_raw_inplace_kernel(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
@@ -196,11 +188,7 @@ fn elu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn elu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
-    call_fallback(
-        &ELU_RAW__INFO,
-        vec![self_.into_value(), alpha.into_value(), scale.into_value(), input_scale.into_value()],
-    )
-    .map(drop)
+    call_fallback(&ELU_RAW__INFO, &[&self_, &alpha, &scale, &input_scale]).map(drop)
 }
 
 fn elu_raw_out_kernel(
@@ -251,16 +239,7 @@ fn elu_raw_out_adaptor(
     input_scale: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &ELU_RAW_OUT_INFO,
-        vec![
-            self_.into_value(),
-            alpha.into_value(),
-            scale.into_value(),
-            input_scale.into_value(),
-            (&*out).into_value(),
-        ],
-    )?;
+    let v = call_fallback(&ELU_RAW_OUT_INFO, &[&self_, &alpha, &scale, &input_scale, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -293,7 +272,7 @@ fn gelu_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu_erf(tensor_arg(a, 0)?)?.into_values())
 }
 fn gelu_erf_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&GELU_ERF_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&GELU_ERF_INFO, &[&self_])
 }
 
 fn gelu_erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -326,7 +305,7 @@ fn gelu_erf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn gelu_erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&GELU_ERF_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&GELU_ERF_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -362,7 +341,7 @@ fn gelu_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu_tanh(tensor_arg(a, 0)?)?.into_values())
 }
 fn gelu_tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&GELU_TANH_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&GELU_TANH_INFO, &[&self_])
 }
 
 fn gelu_tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -395,7 +374,7 @@ fn gelu_tanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn gelu_tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&GELU_TANH_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&GELU_TANH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -428,7 +407,7 @@ fn silu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::silu_raw(tensor_arg(a, 0)?)?.into_values())
 }
 fn silu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SILU_RAW_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SILU_RAW_INFO, &[&self_])
 }
 
 fn silu_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -457,7 +436,7 @@ fn silu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn silu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SILU_RAW__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SILU_RAW__INFO, &[&self_]).map(drop)
 }
 
 fn silu_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -490,7 +469,7 @@ fn silu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn silu_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&SILU_RAW_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&SILU_RAW_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -523,7 +502,7 @@ fn mish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mish_raw(tensor_arg(a, 0)?)?.into_values())
 }
 fn mish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&MISH_RAW_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&MISH_RAW_INFO, &[&self_])
 }
 
 fn mish_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -552,7 +531,7 @@ fn mish_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn mish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&MISH_RAW__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&MISH_RAW__INFO, &[&self_]).map(drop)
 }
 
 fn mish_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -585,7 +564,7 @@ fn mish_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&MISH_RAW_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&MISH_RAW_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -629,8 +608,7 @@ fn hardtanh_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardtanh_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn hardtanh_raw_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    call_fallback(&HARDTANH_RAW_INFO, vec![self_.into_value(), min_val.into_value(), max_val.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HARDTANH_RAW_INFO, &[&self_, &min_val, &max_val])
 }
 
 fn hardtanh_raw_inplace_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
@@ -667,8 +645,7 @@ fn hardtanh_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn hardtanh_raw_inplace_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
-    call_fallback(&HARDTANH_RAW__INFO, vec![self_.into_value(), min_val.into_value(), max_val.into_value()])
-        .map(drop)
+    call_fallback(&HARDTANH_RAW__INFO, &[&self_, &min_val, &max_val]).map(drop)
 }
 
 fn hardtanh_raw_out_kernel(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &mut Tensor) -> Result<()> {
@@ -712,10 +689,7 @@ fn hardtanh_raw_out_adaptor(
     max_val: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &HARDTANH_RAW_OUT_INFO,
-        vec![self_.into_value(), min_val.into_value(), max_val.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&HARDTANH_RAW_OUT_INFO, &[&self_, &min_val, &max_val, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -751,7 +725,7 @@ fn hardsigmoid_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardsigmoid_raw(tensor_arg(a, 0)?)?.into_values())
 }
 fn hardsigmoid_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&HARDSIGMOID_RAW_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&HARDSIGMOID_RAW_INFO, &[&self_])
 }
 
 fn hardsigmoid_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -780,7 +754,7 @@ fn hardsigmoid_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn hardsigmoid_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&HARDSIGMOID_RAW__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&HARDSIGMOID_RAW__INFO, &[&self_]).map(drop)
 }
 
 fn hardsigmoid_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -813,7 +787,7 @@ fn hardsigmoid_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hardsigmoid_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&HARDSIGMOID_RAW_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&HARDSIGMOID_RAW_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -849,7 +823,7 @@ fn hardswish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardswish_raw(tensor_arg(a, 0)?)?.into_values())
 }
 fn hardswish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&HARDSWISH_RAW_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&HARDSWISH_RAW_INFO, &[&self_])
 }
 
 fn hardswish_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -878,7 +852,7 @@ fn hardswish_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn hardswish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&HARDSWISH_RAW__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&HARDSWISH_RAW__INFO, &[&self_]).map(drop)
 }
 
 fn hardswish_raw_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -911,7 +885,7 @@ fn hardswish_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hardswish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&HARDSWISH_RAW_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&HARDSWISH_RAW_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -950,8 +924,7 @@ fn hardshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn hardshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    call_fallback(&HARDSHRINK_INFO, vec![self_.into_value(), lambd.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HARDSHRINK_INFO, &[&self_, &lambd])
 }
 
 fn hardshrink_out_kernel(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
@@ -988,10 +961,7 @@ fn hardshrink_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hardshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &HARDSHRINK_OUT_INFO,
-        vec![self_.into_value(), lambd.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&HARDSHRINK_OUT_INFO, &[&self_, &lambd, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1031,8 +1001,7 @@ fn softshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn softshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    call_fallback(&SOFTSHRINK_INFO, vec![self_.into_value(), lambd.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SOFTSHRINK_INFO, &[&self_, &lambd])
 }
 
 fn softshrink_out_kernel(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
@@ -1070,10 +1039,7 @@ fn softshrink_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn softshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(
-        &SOFTSHRINK_OUT_INFO,
-        vec![self_.into_value(), lambd.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&SOFTSHRINK_OUT_INFO, &[&self_, &lambd, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1116,8 +1082,7 @@ fn threshold_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::threshold_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn threshold_raw_adaptor(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    call_fallback(&THRESHOLD_RAW_INFO, vec![self_.into_value(), threshold.into_value(), value.into_value()])
-        .and_then(Results::from_values)
+    fallback(&THRESHOLD_RAW_INFO, &[&self_, &threshold, &value])
 }
 
 fn threshold_raw_inplace_kernel(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
@@ -1153,8 +1118,7 @@ fn threshold_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn threshold_raw_inplace_adaptor(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    call_fallback(&THRESHOLD_RAW__INFO, vec![self_.into_value(), threshold.into_value(), value.into_value()])
-        .map(drop)
+    call_fallback(&THRESHOLD_RAW__INFO, &[&self_, &threshold, &value]).map(drop)
 }
 
 fn threshold_raw_out_kernel(
@@ -1202,10 +1166,7 @@ fn threshold_raw_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    let v = call_fallback(
-        &THRESHOLD_RAW_OUT_INFO,
-        vec![self_.into_value(), threshold.into_value(), value.into_value(), (&*out).into_value()],
-    )?;
+    let v = call_fallback(&THRESHOLD_RAW_OUT_INFO, &[&self_, &threshold, &value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1241,7 +1202,7 @@ fn logsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logsigmoid(tensor_arg(a, 0)?)?.into_values())
 }
 fn logsigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOGSIGMOID_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&LOGSIGMOID_INFO, &[&self_])
 }
 
 fn logsigmoid_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1274,7 +1235,7 @@ fn logsigmoid_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logsigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    let v = call_fallback(&LOGSIGMOID_OUT_INFO, vec![self_.into_value(), (&*out).into_value()])?;
+    let v = call_fallback(&LOGSIGMOID_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
 }
@@ -1325,11 +1286,7 @@ fn leaky_relu_backward_adaptor(
     self_: &Tensor,
     negative_slope: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LEAKY_RELU_BACKWARD_INFO,
-        vec![grad_output.into_value(), self_.into_value(), negative_slope.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&LEAKY_RELU_BACKWARD_INFO, &[&grad_output, &self_, &negative_slope])
 }
 
 static ELU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1389,17 +1346,7 @@ fn elu_backward_adaptor(
     scale: Scalar,
     input_scale: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ELU_BACKWARD_INFO,
-        vec![
-            grad_output.into_value(),
-            self_.into_value(),
-            alpha.into_value(),
-            scale.into_value(),
-            input_scale.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&ELU_BACKWARD_INFO, &[&grad_output, &self_, &alpha, &scale, &input_scale])
 }
 
 static GELU_ERF_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1436,8 +1383,7 @@ fn gelu_erf_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu_erf_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn gelu_erf_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&GELU_ERF_BACKWARD_INFO, vec![grad_output.into_value(), self_.into_value()])
-        .and_then(Results::from_values)
+    fallback(&GELU_ERF_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
 static GELU_TANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1474,8 +1420,7 @@ fn gelu_tanh_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu_tanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn gelu_tanh_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&GELU_TANH_BACKWARD_INFO, vec![grad_output.into_value(), self_.into_value()])
-        .and_then(Results::from_values)
+    fallback(&GELU_TANH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
 static SILU_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1512,8 +1457,7 @@ fn silu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::silu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn silu_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SILU_BACKWARD_INFO, vec![grad_output.into_value(), self_.into_value()])
-        .and_then(Results::from_values)
+    fallback(&SILU_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
 static MISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1550,8 +1494,7 @@ fn mish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn mish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&MISH_BACKWARD_INFO, vec![grad_output.into_value(), self_.into_value()])
-        .and_then(Results::from_values)
+    fallback(&MISH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
 static HARDTANH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1603,11 +1546,7 @@ fn hardtanh_backward_adaptor(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<Tensor> {
-    call_fallback(
-        &HARDTANH_BACKWARD_INFO,
-        vec![grad_output.into_value(), self_.into_value(), min_val.into_value(), max_val.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&HARDTANH_BACKWARD_INFO, &[&grad_output, &self_, &min_val, &max_val])
 }
 
 static HARDSIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1644,8 +1583,7 @@ fn hardsigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardsigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn hardsigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&HARDSIGMOID_BACKWARD_INFO, vec![grad_output.into_value(), self_.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HARDSIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
 static HARDSWISH_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1682,8 +1620,7 @@ fn hardswish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardswish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn hardswish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&HARDSWISH_BACKWARD_INFO, vec![grad_output.into_value(), self_.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HARDSWISH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
 static SHRINK_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1724,11 +1661,7 @@ fn shrink_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::shrink_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn shrink_backward_adaptor(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &SHRINK_BACKWARD_INFO,
-        vec![grad_output.into_value(), self_.into_value(), lambd.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SHRINK_BACKWARD_INFO, &[&grad_output, &self_, &lambd])
 }
 
 static THRESHOLD_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1769,11 +1702,7 @@ fn threshold_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::threshold_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn threshold_backward_adaptor(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
-    call_fallback(
-        &THRESHOLD_BACKWARD_INFO,
-        vec![grad_output.into_value(), self_.into_value(), threshold.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold])
 }
 
 static LOG_SIGMOID_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
@@ -1810,8 +1739,7 @@ fn log_sigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log_sigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn log_sigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&LOG_SIGMOID_BACKWARD_INFO, vec![grad_output.into_value(), self_.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LOG_SIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
 /// Type of [`LEAKY_RELU`].
@@ -1839,11 +1767,7 @@ fn leaky_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::leaky_relu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn leaky_relu_adaptor(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &LEAKY_RELU_INFO,
-        vec![input.into_value(), negative_slope.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&LEAKY_RELU_INFO, &[&input, &negative_slope, &inplace])
 }
 
 /// Type of [`ELU`].
@@ -1871,8 +1795,7 @@ fn elu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::elu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn elu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
-    call_fallback(&ELU_INFO, vec![input.into_value(), alpha.into_value(), inplace.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ELU_INFO, &[&input, &alpha, &inplace])
 }
 
 /// Type of [`CELU`].
@@ -1900,8 +1823,7 @@ fn celu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::celu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn celu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
-    call_fallback(&CELU_INFO, vec![input.into_value(), alpha.into_value(), inplace.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CELU_INFO, &[&input, &alpha, &inplace])
 }
 
 /// Type of [`SELU`].
@@ -1925,7 +1847,7 @@ fn selu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::selu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn selu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    call_fallback(&SELU_INFO, vec![input.into_value(), inplace.into_value()]).and_then(Results::from_values)
+    fallback(&SELU_INFO, &[&input, &inplace])
 }
 
 /// Type of [`GELU`].
@@ -1949,8 +1871,7 @@ fn gelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
 }
 fn gelu_adaptor(input: &Tensor, approximate: &str) -> Result<Tensor> {
-    call_fallback(&GELU_INFO, vec![input.into_value(), approximate.into_value()])
-        .and_then(Results::from_values)
+    fallback(&GELU_INFO, &[&input, &approximate])
 }
 
 /// Type of [`SILU`].
@@ -1974,7 +1895,7 @@ fn silu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::silu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn silu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    call_fallback(&SILU_INFO, vec![input.into_value(), inplace.into_value()]).and_then(Results::from_values)
+    fallback(&SILU_INFO, &[&input, &inplace])
 }
 
 /// Type of [`MISH`].
@@ -1998,7 +1919,7 @@ fn mish_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn mish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    call_fallback(&MISH_INFO, vec![input.into_value(), inplace.into_value()]).and_then(Results::from_values)
+    fallback(&MISH_INFO, &[&input, &inplace])
 }
 
 /// Type of [`HARDTANH`].
@@ -2027,11 +1948,7 @@ fn hardtanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardtanh(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn hardtanh_adaptor(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &HARDTANH_INFO,
-        vec![input.into_value(), min_val.into_value(), max_val.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&HARDTANH_INFO, &[&input, &min_val, &max_val, &inplace])
 }
 
 /// Type of [`RELU6`].
@@ -2055,7 +1972,7 @@ fn relu6_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::relu6(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn relu6_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    call_fallback(&RELU6_INFO, vec![input.into_value(), inplace.into_value()]).and_then(Results::from_values)
+    fallback(&RELU6_INFO, &[&input, &inplace])
 }
 
 /// Type of [`HARDSIGMOID`].
@@ -2080,8 +1997,7 @@ fn hardsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardsigmoid(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn hardsigmoid_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    call_fallback(&HARDSIGMOID_INFO, vec![input.into_value(), inplace.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HARDSIGMOID_INFO, &[&input, &inplace])
 }
 
 /// Type of [`HARDSWISH`].
@@ -2105,8 +2021,7 @@ fn hardswish_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardswish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn hardswish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    call_fallback(&HARDSWISH_INFO, vec![input.into_value(), inplace.into_value()])
-        .and_then(Results::from_values)
+    fallback(&HARDSWISH_INFO, &[&input, &inplace])
 }
 
 /// Type of [`THRESHOLD`].
@@ -2135,11 +2050,7 @@ fn threshold_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::threshold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn threshold_adaptor(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &THRESHOLD_INFO,
-        vec![input.into_value(), threshold.into_value(), value.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&THRESHOLD_INFO, &[&input, &threshold, &value, &inplace])
 }
 
 static CELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
@@ -2174,7 +2085,7 @@ fn celu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::celu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn celu_raw_adaptor(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    call_fallback(&CELU_RAW_INFO, vec![self_.into_value(), alpha.into_value()]).and_then(Results::from_values)
+    fallback(&CELU_RAW_INFO, &[&self_, &alpha])
 }
 
 fn celu_raw_inplace_kernel(self_: &Tensor, alpha: Scalar) -> Result<()> {
@@ -2207,7 +2118,7 @@ fn celu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn celu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar) -> Result<()> {
-    call_fallback(&CELU_RAW__INFO, vec![self_.into_value(), alpha.into_value()]).map(drop)
+    call_fallback(&CELU_RAW__INFO, &[&self_, &alpha]).map(drop)
 }
 
 static SELU_RAW_SPEC: PointwiseSpec = PointwiseSpec {
@@ -2238,7 +2149,7 @@ fn selu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::selu_raw(tensor_arg(a, 0)?)?.into_values())
 }
 fn selu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
-    call_fallback(&SELU_RAW_INFO, vec![self_.into_value()]).and_then(Results::from_values)
+    fallback(&SELU_RAW_INFO, &[&self_])
 }
 
 fn selu_raw_inplace_kernel(self_: &Tensor) -> Result<()> {
@@ -2267,7 +2178,7 @@ fn selu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn selu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
-    call_fallback(&SELU_RAW__INFO, vec![self_.into_value()]).map(drop)
+    call_fallback(&SELU_RAW__INFO, &[&self_]).map(drop)
 }
 
 /// Type of [`RELU`].
@@ -2291,7 +2202,7 @@ fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::relu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn relu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
-    call_fallback(&RELU_INFO, vec![input.into_value(), inplace.into_value()]).and_then(Results::from_values)
+    fallback(&RELU_INFO, &[&input, &inplace])
 }
 
 /// Type of [`RELU_`].
@@ -2314,7 +2225,7 @@ fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn relu_inplace_adaptor(input: &Tensor) -> Result<()> {
-    call_fallback(&RELU__INFO, vec![input.into_value()]).map(drop)
+    call_fallback(&RELU__INFO, &[&input]).map(drop)
 }
 
 /// Type of [`PRELU`].
@@ -2338,7 +2249,7 @@ fn prelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::prelu(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
 }
 fn prelu_adaptor(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    call_fallback(&PRELU_INFO, vec![self_.into_value(), weight.into_value()]).and_then(Results::from_values)
+    fallback(&PRELU_INFO, &[&self_, &weight])
 }
 
 /// Type of [`RRELU`].
@@ -2368,17 +2279,7 @@ fn rrelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rrelu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
 }
 fn rrelu_adaptor(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &RRELU_INFO,
-        vec![
-            input.into_value(),
-            lower.into_value(),
-            upper.into_value(),
-            training.into_value(),
-            inplace.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RRELU_INFO, &[&input, &lower, &upper, &training, &inplace])
 }
 
 /// Type of [`RRELU_TORCH`].
@@ -2422,17 +2323,7 @@ fn rrelu_torch_adaptor(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RRELU_TORCH_INFO,
-        vec![
-            self_.into_value(),
-            lower.into_value(),
-            upper.into_value(),
-            training.into_value(),
-            generator.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RRELU_TORCH_INFO, &[&self_, &lower, &upper, &training, &generator])
 }
 
 fn rrelu_torch_inplace_cpu(
@@ -2487,17 +2378,7 @@ fn rrelu_torch_inplace_adaptor(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    call_fallback(
-        &RRELU_TORCH__INFO,
-        vec![
-            self_.into_value(),
-            lower.into_value(),
-            upper.into_value(),
-            training.into_value(),
-            generator.into_value(),
-        ],
-    )
-    .map(drop)
+    call_fallback(&RRELU_TORCH__INFO, &[&self_, &lower, &upper, &training, &generator]).map(drop)
 }
 
 fn glu_cpu(input: &Tensor, dim: i64) -> Result<Tensor> {
@@ -2524,7 +2405,7 @@ fn glu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::glu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn glu_adaptor(input: &Tensor, dim: i64) -> Result<Tensor> {
-    call_fallback(&GLU_INFO, vec![input.into_value(), dim.into_value()]).and_then(Results::from_values)
+    fallback(&GLU_INFO, &[&input, &dim])
 }
 
 /// Type of [`SOFTSIGN`].
@@ -2545,7 +2426,7 @@ fn softsign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softsign(tensor_arg(a, 0)?)?.into_values())
 }
 fn softsign_adaptor(input: &Tensor) -> Result<Tensor> {
-    call_fallback(&SOFTSIGN_INFO, vec![input.into_value()]).and_then(Results::from_values)
+    fallback(&SOFTSIGN_INFO, &[&input])
 }
 
 /// Type of [`TANHSHRINK`].
@@ -2566,7 +2447,7 @@ fn tanhshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tanhshrink(tensor_arg(a, 0)?)?.into_values())
 }
 fn tanhshrink_adaptor(input: &Tensor) -> Result<Tensor> {
-    call_fallback(&TANHSHRINK_INFO, vec![input.into_value()]).and_then(Results::from_values)
+    fallback(&TANHSHRINK_INFO, &[&input])
 }
 
 /// Type of [`SOFTMIN`].
@@ -2600,11 +2481,7 @@ fn softmin_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SOFTMIN_INFO,
-        vec![input.into_value(), dim.into_value(), _stacklevel.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SOFTMIN_INFO, &[&input, &dim, &_stacklevel, &dtype])
 }
 
 /// Type of [`SOFTMAX`].
@@ -2638,11 +2515,7 @@ fn softmax_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SOFTMAX_INFO,
-        vec![input.into_value(), dim.into_value(), _stacklevel.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype])
 }
 
 /// Type of [`LOG_SOFTMAX`].
@@ -2677,11 +2550,7 @@ fn log_softmax_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LOG_SOFTMAX_INFO,
-        vec![input.into_value(), dim.into_value(), _stacklevel.into_value(), dtype.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&LOG_SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype])
 }
 
 /// Type of [`SIGMOID`].
@@ -2702,7 +2571,7 @@ fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sigmoid(tensor_arg(a, 0)?)?.into_values())
 }
 fn sigmoid_adaptor(input: &Tensor) -> Result<Tensor> {
-    call_fallback(&SIGMOID_INFO, vec![input.into_value()]).and_then(Results::from_values)
+    fallback(&SIGMOID_INFO, &[&input])
 }
 
 /// Type of [`TANH`].
@@ -2723,7 +2592,7 @@ fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tanh(tensor_arg(a, 0)?)?.into_values())
 }
 fn tanh_adaptor(input: &Tensor) -> Result<Tensor> {
-    call_fallback(&TANH_INFO, vec![input.into_value()]).and_then(Results::from_values)
+    fallback(&TANH_INFO, &[&input])
 }
 
 /// Type of [`GUMBEL_SOFTMAX`].
@@ -2754,9 +2623,5 @@ fn gumbel_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gumbel_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
 }
 fn gumbel_softmax_adaptor(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
-    call_fallback(
-        &GUMBEL_SOFTMAX_INFO,
-        vec![logits.into_value(), tau.into_value(), hard.into_value(), eps.into_value(), dim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&GUMBEL_SOFTMAX_INFO, &[&logits, &tau, &hard, &eps, &dim])
 }

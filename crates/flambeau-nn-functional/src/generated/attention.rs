@@ -61,20 +61,10 @@ fn scaled_dot_product_attention_adaptor(
     scale: Option<f64>,
     enable_gqa: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &SCALED_DOT_PRODUCT_ATTENTION_INFO,
-        vec![
-            query.into_value(),
-            key.into_value(),
-            value.into_value(),
-            attn_mask.into_value(),
-            dropout_p.into_value(),
-            is_causal.into_value(),
-            scale.into_value(),
-            enable_gqa.into_value(),
-        ],
+        &[&query, &key, &value, &attn_mask, &dropout_p, &is_causal, &scale, &enable_gqa],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`FUSED_ATTENTION`].
@@ -115,17 +105,7 @@ fn fused_attention_adaptor(
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &FUSED_ATTENTION_INFO,
-        vec![
-            query.into_value(),
-            key.into_value(),
-            value.into_value(),
-            is_causal.into_value(),
-            scale.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&FUSED_ATTENTION_INFO, &[&query, &key, &value, &is_causal, &scale])
 }
 
 /// Type of [`FUSED_ATTENTION_BACKWARD`].
@@ -182,20 +162,10 @@ fn fused_attention_backward_adaptor(
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &FUSED_ATTENTION_BACKWARD_INFO,
-        vec![
-            grad_output.into_value(),
-            query.into_value(),
-            key.into_value(),
-            value.into_value(),
-            output.into_value(),
-            logsumexp.into_value(),
-            is_causal.into_value(),
-            scale.into_value(),
-        ],
+        &[&grad_output, &query, &key, &value, &output, &logsumexp, &is_causal, &scale],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU`].
@@ -250,17 +220,8 @@ fn scaled_dot_product_flash_attention_for_cpu_adaptor(
     attn_mask: Option<&Tensor>,
     scale: Option<f64>,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO,
-        vec![
-            query.into_value(),
-            key.into_value(),
-            value.into_value(),
-            dropout_p.into_value(),
-            is_causal.into_value(),
-            attn_mask.into_value(),
-            scale.into_value(),
-        ],
+        &[&query, &key, &value, &dropout_p, &is_causal, &attn_mask, &scale],
     )
-    .and_then(Results::from_values)
 }

@@ -52,18 +52,7 @@ fn rnn_tanh_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RNN_TANH_CELL_INFO,
-        vec![
-            input.into_value(),
-            hx.into_value(),
-            w_ih.into_value(),
-            w_hh.into_value(),
-            b_ih.into_value(),
-            b_hh.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RNN_TANH_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
 }
 
 /// Type of [`RNN_RELU_CELL`].
@@ -111,18 +100,7 @@ fn rnn_relu_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RNN_RELU_CELL_INFO,
-        vec![
-            input.into_value(),
-            hx.into_value(),
-            w_ih.into_value(),
-            w_hh.into_value(),
-            b_ih.into_value(),
-            b_hh.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RNN_RELU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
 }
 
 /// Type of [`GRU_CELL`].
@@ -169,18 +147,7 @@ fn gru_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &GRU_CELL_INFO,
-        vec![
-            input.into_value(),
-            hx.into_value(),
-            w_ih.into_value(),
-            w_hh.into_value(),
-            b_ih.into_value(),
-            b_hh.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
 }
 
 /// Type of [`LSTM_CELL`].
@@ -227,16 +194,5 @@ fn lstm_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &LSTM_CELL_INFO,
-        vec![
-            input.into_value(),
-            hx.into_value(),
-            w_ih.into_value(),
-            w_hh.into_value(),
-            b_ih.into_value(),
-            b_hh.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LSTM_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
 }

@@ -126,21 +126,10 @@ fn convolution_adaptor(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONVOLUTION_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            transposed.into_value(),
-            output_padding.into_value(),
-            groups.into_value(),
-        ],
+        &[&input, &weight, &bias, &stride, &padding, &dilation, &transposed, &output_padding, &groups],
     )
-    .and_then(Results::from_values)
 }
 
 fn convolution_input_grad_cpu(
@@ -222,19 +211,10 @@ fn convolution_input_grad_adaptor(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONVOLUTION_INPUT_GRAD_INFO,
-        vec![
-            grad_output.into_value(),
-            weight.into_value(),
-            input_sizes.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            groups.into_value(),
-        ],
+        &[&grad_output, &weight, &input_sizes, &stride, &padding, &dilation, &groups],
     )
-    .and_then(Results::from_values)
 }
 
 fn convolution_weight_grad_cpu(
@@ -317,19 +297,10 @@ fn convolution_weight_grad_adaptor(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONVOLUTION_WEIGHT_GRAD_INFO,
-        vec![
-            grad_output.into_value(),
-            input.into_value(),
-            weight_sizes.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            groups.into_value(),
-        ],
+        &[&grad_output, &input, &weight_sizes, &stride, &padding, &dilation, &groups],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`CONV1D`].
@@ -382,20 +353,7 @@ fn conv1d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &CONV1D_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            groups.into_value(),
-            padding_mode.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&CONV1D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
 }
 
 /// Type of [`CONV1D_PADDING`].
@@ -449,20 +407,10 @@ fn conv1d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONV1D_PADDING_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            groups.into_value(),
-            padding_mode.into_value(),
-        ],
+        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`CONV2D`].
@@ -515,20 +463,7 @@ fn conv2d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &CONV2D_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            groups.into_value(),
-            padding_mode.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&CONV2D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
 }
 
 /// Type of [`CONV2D_PADDING`].
@@ -582,20 +517,10 @@ fn conv2d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONV2D_PADDING_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            groups.into_value(),
-            padding_mode.into_value(),
-        ],
+        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`CONV3D`].
@@ -648,20 +573,7 @@ fn conv3d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &CONV3D_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            groups.into_value(),
-            padding_mode.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&CONV3D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
 }
 
 /// Type of [`CONV3D_PADDING`].
@@ -715,20 +627,10 @@ fn conv3d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONV3D_PADDING_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            groups.into_value(),
-            padding_mode.into_value(),
-        ],
+        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`CONV_TRANSPOSE1D`].
@@ -782,20 +684,10 @@ fn conv_transpose1d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONV_TRANSPOSE1D_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            output_padding.into_value(),
-            groups.into_value(),
-            dilation.into_value(),
-        ],
+        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`CONV_TRANSPOSE2D`].
@@ -849,20 +741,10 @@ fn conv_transpose2d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONV_TRANSPOSE2D_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            output_padding.into_value(),
-            groups.into_value(),
-            dilation.into_value(),
-        ],
+        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`CONV_TRANSPOSE3D`].
@@ -916,20 +798,10 @@ fn conv_transpose3d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CONV_TRANSPOSE3D_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            output_padding.into_value(),
-            groups.into_value(),
-            dilation.into_value(),
-        ],
+        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
     )
-    .and_then(Results::from_values)
 }
 
 fn conv_tbc_cpu(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
@@ -961,9 +833,5 @@ fn conv_tbc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv_tbc(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn conv_tbc_adaptor(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
-    call_fallback(
-        &CONV_TBC_INFO,
-        vec![self_.into_value(), weight.into_value(), bias.into_value(), pad.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&CONV_TBC_INFO, &[&self_, &weight, &bias, &pad])
 }

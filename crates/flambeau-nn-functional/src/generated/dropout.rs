@@ -32,7 +32,7 @@ fn dropout_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout_mask(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn dropout_mask_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
-    call_fallback(&DROPOUT_MASK_INFO, vec![self_.into_value(), p.into_value()]).and_then(Results::from_values)
+    fallback(&DROPOUT_MASK_INFO, &[&self_, &p])
 }
 
 /// Type of [`DROPOUT`].
@@ -61,11 +61,7 @@ fn dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &DROPOUT_INFO,
-        vec![input.into_value(), p.into_value(), training.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DROPOUT_INFO, &[&input, &p, &training, &inplace])
 }
 
 /// Type of [`DROPOUT_TRAIN`].
@@ -94,8 +90,7 @@ fn dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    call_fallback(&DROPOUT_TRAIN_INFO, vec![input.into_value(), p.into_value(), train.into_value()])
-        .and_then(Results::from_values)
+    fallback(&DROPOUT_TRAIN_INFO, &[&input, &p, &train])
 }
 
 fn dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
@@ -130,8 +125,7 @@ fn dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    call_fallback(&DROPOUT_TRAIN__INFO, vec![input.into_value(), p.into_value(), train.into_value()])
-        .map(drop)
+    call_fallback(&DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
 }
 
 /// Type of [`DROPOUT1D`].
@@ -160,11 +154,7 @@ fn dropout1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout1d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn dropout1d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &DROPOUT1D_INFO,
-        vec![input.into_value(), p.into_value(), training.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DROPOUT1D_INFO, &[&input, &p, &training, &inplace])
 }
 
 /// Type of [`DROPOUT2D`].
@@ -193,11 +183,7 @@ fn dropout2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout2d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn dropout2d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &DROPOUT2D_INFO,
-        vec![input.into_value(), p.into_value(), training.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DROPOUT2D_INFO, &[&input, &p, &training, &inplace])
 }
 
 /// Type of [`DROPOUT3D`].
@@ -226,11 +212,7 @@ fn dropout3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout3d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn dropout3d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &DROPOUT3D_INFO,
-        vec![input.into_value(), p.into_value(), training.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&DROPOUT3D_INFO, &[&input, &p, &training, &inplace])
 }
 
 /// Type of [`ALPHA_DROPOUT`].
@@ -260,11 +242,7 @@ fn alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn alpha_dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &ALPHA_DROPOUT_INFO,
-        vec![input.into_value(), p.into_value(), training.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace])
 }
 
 /// Type of [`ALPHA_DROPOUT_TRAIN`].
@@ -293,8 +271,7 @@ fn alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    call_fallback(&ALPHA_DROPOUT_TRAIN_INFO, vec![input.into_value(), p.into_value(), train.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train])
 }
 
 fn alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
@@ -332,8 +309,7 @@ fn alpha_dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn alpha_dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    call_fallback(&ALPHA_DROPOUT_TRAIN__INFO, vec![input.into_value(), p.into_value(), train.into_value()])
-        .map(drop)
+    call_fallback(&ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
 }
 
 /// Type of [`FEATURE_ALPHA_DROPOUT`].
@@ -363,11 +339,7 @@ fn feature_alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::feature_alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn feature_alpha_dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
-    call_fallback(
-        &FEATURE_ALPHA_DROPOUT_INFO,
-        vec![input.into_value(), p.into_value(), training.into_value(), inplace.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&FEATURE_ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace])
 }
 
 /// Type of [`FEATURE_ALPHA_DROPOUT_TRAIN`].
@@ -399,11 +371,7 @@ fn feature_alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::feature_alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn feature_alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    call_fallback(
-        &FEATURE_ALPHA_DROPOUT_TRAIN_INFO,
-        vec![input.into_value(), p.into_value(), train.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&FEATURE_ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train])
 }
 
 fn feature_alpha_dropout_train_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
@@ -441,11 +409,7 @@ fn feature_alpha_dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> 
     Ok(vec![a[0].clone()])
 }
 fn feature_alpha_dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    call_fallback(
-        &FEATURE_ALPHA_DROPOUT_TRAIN__INFO,
-        vec![input.into_value(), p.into_value(), train.into_value()],
-    )
-    .map(drop)
+    call_fallback(&FEATURE_ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
 }
 
 /// Type of [`FEATURE_DROPOUT`].
@@ -474,8 +438,7 @@ fn feature_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::feature_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn feature_dropout_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    call_fallback(&FEATURE_DROPOUT_INFO, vec![input.into_value(), p.into_value(), train.into_value()])
-        .and_then(Results::from_values)
+    fallback(&FEATURE_DROPOUT_INFO, &[&input, &p, &train])
 }
 
 fn feature_dropout_inplace_cpu(input: &Tensor, p: f64, train: bool) -> Result<()> {
@@ -510,8 +473,7 @@ fn feature_dropout_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn feature_dropout_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
-    call_fallback(&FEATURE_DROPOUT__INFO, vec![input.into_value(), p.into_value(), train.into_value()])
-        .map(drop)
+    call_fallback(&FEATURE_DROPOUT__INFO, &[&input, &p, &train]).map(drop)
 }
 
 /// Type of [`NATIVE_DROPOUT`].
@@ -543,8 +505,7 @@ fn native_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn native_dropout_adaptor(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
-    call_fallback(&NATIVE_DROPOUT_INFO, vec![input.into_value(), p.into_value(), train.into_value()])
-        .and_then(Results::from_values)
+    fallback(&NATIVE_DROPOUT_INFO, &[&input, &p, &train])
 }
 
 /// Type of [`NATIVE_DROPOUT_BACKWARD`].
@@ -573,9 +534,5 @@ fn native_dropout_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_dropout_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn native_dropout_backward_adaptor(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
-    call_fallback(
-        &NATIVE_DROPOUT_BACKWARD_INFO,
-        vec![grad_output.into_value(), mask.into_value(), scale.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NATIVE_DROPOUT_BACKWARD_INFO, &[&grad_output, &mask, &scale])
 }

@@ -61,18 +61,7 @@ fn mse_loss_adaptor(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &MSE_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-            weight.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&MSE_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
 }
 
 /// Type of [`L1_LOSS`].
@@ -118,18 +107,7 @@ fn l1_loss_adaptor(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &L1_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-            weight.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
 }
 
 fn smooth_l1_loss_cpu(
@@ -188,18 +166,7 @@ fn smooth_l1_loss_adaptor(
     reduction: &str,
     beta: f64,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SMOOTH_L1_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-            beta.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SMOOTH_L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &beta])
 }
 
 fn huber_loss_cpu(
@@ -251,17 +218,7 @@ fn huber_loss_adaptor(
     delta: f64,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &HUBER_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            reduction.into_value(),
-            delta.into_value(),
-            weight.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&HUBER_LOSS_INFO, &[&input, &target, &reduction, &delta, &weight])
 }
 
 fn binary_cross_entropy_cpu(
@@ -321,18 +278,7 @@ fn binary_cross_entropy_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &BINARY_CROSS_ENTROPY_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&BINARY_CROSS_ENTROPY_INFO, &[&input, &target, &weight, &size_average, &reduce, &reduction])
 }
 
 fn binary_cross_entropy_with_logits_cpu(
@@ -414,19 +360,10 @@ fn binary_cross_entropy_with_logits_adaptor(
     reduction: &str,
     pos_weight: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-            pos_weight.into_value(),
-        ],
+        &[&input, &target, &weight, &size_average, &reduce, &reduction, &pos_weight],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`KL_DIV`].
@@ -472,18 +409,7 @@ fn kl_div_adaptor(
     reduction: &str,
     log_target: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &KL_DIV_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-            log_target.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&KL_DIV_INFO, &[&input, &target, &size_average, &reduce, &reduction, &log_target])
 }
 
 /// Type of [`HINGE_EMBEDDING_LOSS`].
@@ -530,18 +456,7 @@ fn hinge_embedding_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &HINGE_EMBEDDING_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            margin.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&HINGE_EMBEDDING_LOSS_INFO, &[&input, &target, &margin, &size_average, &reduce, &reduction])
 }
 
 /// Type of [`MARGIN_RANKING_LOSS`].
@@ -592,19 +507,10 @@ fn margin_ranking_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &MARGIN_RANKING_LOSS_INFO,
-        vec![
-            input1.into_value(),
-            input2.into_value(),
-            target.into_value(),
-            margin.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
+        &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
     )
-    .and_then(Results::from_values)
 }
 
 fn soft_margin_loss_cpu(
@@ -659,17 +565,7 @@ fn soft_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &SOFT_MARGIN_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&SOFT_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
 }
 
 /// Type of [`MULTILABEL_SOFT_MARGIN_LOSS`].
@@ -720,18 +616,10 @@ fn multilabel_soft_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &MULTILABEL_SOFT_MARGIN_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
+        &[&input, &target, &weight, &size_average, &reduce, &reduction],
     )
-    .and_then(Results::from_values)
 }
 
 fn multi_margin_loss_cpu(
@@ -799,20 +687,10 @@ fn multi_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &MULTI_MARGIN_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            p.into_value(),
-            margin.into_value(),
-            weight.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
+        &[&input, &target, &p, &margin, &weight, &size_average, &reduce, &reduction],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`MULTILABEL_MARGIN_LOSS`].
@@ -856,17 +734,7 @@ fn multilabel_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &MULTILABEL_MARGIN_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&MULTILABEL_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
 }
 
 /// Type of [`TRIPLET_MARGIN_LOSS`].
@@ -926,22 +794,10 @@ fn triplet_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &TRIPLET_MARGIN_LOSS_INFO,
-        vec![
-            anchor.into_value(),
-            positive.into_value(),
-            negative.into_value(),
-            margin.into_value(),
-            p.into_value(),
-            eps.into_value(),
-            swap.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
+        &[&anchor, &positive, &negative, &margin, &p, &eps, &swap, &size_average, &reduce, &reduction],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`COSINE_EMBEDDING_LOSS`].
@@ -992,19 +848,10 @@ fn cosine_embedding_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &COSINE_EMBEDDING_LOSS_INFO,
-        vec![
-            input1.into_value(),
-            input2.into_value(),
-            target.into_value(),
-            margin.into_value(),
-            size_average.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
+        &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`GAUSSIAN_NLL_LOSS`].
@@ -1051,18 +898,7 @@ fn gaussian_nll_loss_adaptor(
     eps: f64,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &GAUSSIAN_NLL_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            var.into_value(),
-            full.into_value(),
-            eps.into_value(),
-            reduction.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&GAUSSIAN_NLL_LOSS_INFO, &[&input, &target, &var, &full, &eps, &reduction])
 }
 
 /// Type of [`POISSON_NLL_LOSS`].
@@ -1116,20 +952,10 @@ fn poisson_nll_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &POISSON_NLL_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            log_input.into_value(),
-            full.into_value(),
-            size_average.into_value(),
-            eps.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
+        &[&input, &target, &log_input, &full, &size_average, &eps, &reduce, &reduction],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`COSINE_SIMILARITY`].
@@ -1159,11 +985,7 @@ fn cosine_similarity_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cosine_similarity(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn cosine_similarity_adaptor(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
-    call_fallback(
-        &COSINE_SIMILARITY_INFO,
-        vec![x1.into_value(), x2.into_value(), dim.into_value(), eps.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&COSINE_SIMILARITY_INFO, &[&x1, &x2, &dim, &eps])
 }
 
 /// Type of [`PAIRWISE_DISTANCE`].
@@ -1195,11 +1017,7 @@ fn pairwise_distance_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn pairwise_distance_adaptor(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
-    call_fallback(
-        &PAIRWISE_DISTANCE_INFO,
-        vec![x1.into_value(), x2.into_value(), p.into_value(), eps.into_value(), keepdim.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&PAIRWISE_DISTANCE_INFO, &[&x1, &x2, &p, &eps, &keepdim])
 }
 
 /// Type of [`NORMALIZE`].
@@ -1228,11 +1046,7 @@ fn normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::normalize(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn normalize_adaptor(input: &Tensor, p: f64, dim: i64, eps: f64) -> Result<Tensor> {
-    call_fallback(
-        &NORMALIZE_INFO,
-        vec![input.into_value(), p.into_value(), dim.into_value(), eps.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&NORMALIZE_INFO, &[&input, &p, &dim, &eps])
 }
 
 /// Type of [`ONE_HOT`].
@@ -1256,6 +1070,5 @@ fn one_hot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::one_hot(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn one_hot_adaptor(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
-    call_fallback(&ONE_HOT_INFO, vec![tensor.into_value(), num_classes.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ONE_HOT_INFO, &[&tensor, &num_classes])
 }

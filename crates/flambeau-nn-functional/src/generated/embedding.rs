@@ -68,17 +68,7 @@ fn embedding_lookup_adaptor(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &EMBEDDING_LOOKUP_INFO,
-        vec![
-            weight.into_value(),
-            indices.into_value(),
-            padding_idx.into_value(),
-            scale_grad_by_freq.into_value(),
-            sparse.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&EMBEDDING_LOOKUP_INFO, &[&weight, &indices, &padding_idx, &scale_grad_by_freq, &sparse])
 }
 
 fn embedding_dense_backward_cpu(
@@ -150,17 +140,10 @@ fn embedding_dense_backward_adaptor(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &EMBEDDING_DENSE_BACKWARD_INFO,
-        vec![
-            grad_output.into_value(),
-            indices.into_value(),
-            num_weights.into_value(),
-            padding_idx.into_value(),
-            scale_grad_by_freq.into_value(),
-        ],
+        &[&grad_output, &indices, &num_weights, &padding_idx, &scale_grad_by_freq],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`EMBEDDING`].
@@ -209,19 +192,10 @@ fn embedding_adaptor(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &EMBEDDING_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            padding_idx.into_value(),
-            max_norm.into_value(),
-            norm_type.into_value(),
-            scale_grad_by_freq.into_value(),
-            sparse.into_value(),
-        ],
+        &[&input, &weight, &padding_idx, &max_norm, &norm_type, &scale_grad_by_freq, &sparse],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`EMBEDDING_RENORM_`].
@@ -260,11 +234,7 @@ fn embedding_renorm_inplace_adaptor(
     max_norm: f64,
     norm_type: f64,
 ) -> Result<()> {
-    call_fallback(
-        &EMBEDDING_RENORM__INFO,
-        vec![self_.into_value(), indices.into_value(), max_norm.into_value(), norm_type.into_value()],
-    )
-    .map(drop)
+    call_fallback(&EMBEDDING_RENORM__INFO, &[&self_, &indices, &max_norm, &norm_type]).map(drop)
 }
 
 /// Type of [`EMBEDDING_BAG`].
@@ -338,21 +308,20 @@ fn embedding_bag_adaptor(
     include_last_offset: bool,
     padding_idx: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &EMBEDDING_BAG_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            offsets.into_value(),
-            max_norm.into_value(),
-            norm_type.into_value(),
-            scale_grad_by_freq.into_value(),
-            mode.into_value(),
-            sparse.into_value(),
-            per_sample_weights.into_value(),
-            include_last_offset.into_value(),
-            padding_idx.into_value(),
+        &[
+            &input,
+            &weight,
+            &offsets,
+            &max_norm,
+            &norm_type,
+            &scale_grad_by_freq,
+            &mode,
+            &sparse,
+            &per_sample_weights,
+            &include_last_offset,
+            &padding_idx,
         ],
     )
-    .and_then(Results::from_values)
 }

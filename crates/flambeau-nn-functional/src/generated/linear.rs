@@ -45,8 +45,7 @@ fn linear_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn linear_adaptor(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    call_fallback(&LINEAR_INFO, vec![input.into_value(), weight.into_value(), bias.into_value()])
-        .and_then(Results::from_values)
+    fallback(&LINEAR_INFO, &[&input, &weight, &bias])
 }
 
 /// Type of [`BILINEAR`].
@@ -86,9 +85,5 @@ fn bilinear_adaptor(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &BILINEAR_INFO,
-        vec![input1.into_value(), input2.into_value(), weight.into_value(), bias.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&BILINEAR_INFO, &[&input1, &input2, &weight, &bias])
 }

@@ -48,17 +48,7 @@ fn fused_nll_loss_adaptor(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &FUSED_NLL_LOSS_INFO,
-        vec![
-            self_.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            reduction.into_value(),
-            ignore_index.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&FUSED_NLL_LOSS_INFO, &[&self_, &target, &weight, &reduction, &ignore_index])
 }
 
 /// Type of [`FUSED_NLL_LOSS_BACKWARD`].
@@ -112,19 +102,10 @@ fn fused_nll_loss_backward_adaptor(
     ignore_index: i64,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &FUSED_NLL_LOSS_BACKWARD_INFO,
-        vec![
-            grad_output.into_value(),
-            sizes.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            reduction.into_value(),
-            ignore_index.into_value(),
-            total_weight.into_value(),
-        ],
+        &[&grad_output, &sizes, &target, &weight, &reduction, &ignore_index, &total_weight],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`FUSED_CROSS_ENTROPY`].
@@ -172,18 +153,10 @@ fn fused_cross_entropy_adaptor(
     ignore_index: i64,
     label_smoothing: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &FUSED_CROSS_ENTROPY_INFO,
-        vec![
-            self_.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            reduction.into_value(),
-            ignore_index.into_value(),
-            label_smoothing.into_value(),
-        ],
+        &[&self_, &target, &weight, &reduction, &ignore_index, &label_smoothing],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`FUSED_CROSS_ENTROPY_BACKWARD`].
@@ -243,21 +216,20 @@ fn fused_cross_entropy_backward_adaptor(
     lse: &Tensor,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &FUSED_CROSS_ENTROPY_BACKWARD_INFO,
-        vec![
-            grad_output.into_value(),
-            self_.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            reduction.into_value(),
-            ignore_index.into_value(),
-            label_smoothing.into_value(),
-            lse.into_value(),
-            total_weight.into_value(),
+        &[
+            &grad_output,
+            &self_,
+            &target,
+            &weight,
+            &reduction,
+            &ignore_index,
+            &label_smoothing,
+            &lse,
+            &total_weight,
         ],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`NLL_LOSS`].
@@ -307,19 +279,7 @@ fn nll_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
-    call_fallback(
-        &NLL_LOSS_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            size_average.into_value(),
-            ignore_index.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NLL_LOSS_INFO, &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction])
 }
 
 /// Type of [`CROSS_ENTROPY`].
@@ -373,18 +333,8 @@ fn cross_entropy_adaptor(
     reduction: &str,
     label_smoothing: f64,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &CROSS_ENTROPY_INFO,
-        vec![
-            input.into_value(),
-            target.into_value(),
-            weight.into_value(),
-            size_average.into_value(),
-            ignore_index.into_value(),
-            reduce.into_value(),
-            reduction.into_value(),
-            label_smoothing.into_value(),
-        ],
+        &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction, &label_smoothing],
     )
-    .and_then(Results::from_values)
 }

@@ -39,7 +39,7 @@ mod prelude {
     pub use flambeau_core::DType;
     pub use flambeau_core::convert::{IntoDims, TensorOptions};
     pub use flambeau_core::device::Device;
-    pub use flambeau_core::dispatch::op::{Differentiability, call_fallback};
+    pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
     pub use flambeau_core::dispatch_util::{device_keys, list_keys, opt_keys, opt_list_keys};
     pub use flambeau_core::ergonomic::{Operand, expect};

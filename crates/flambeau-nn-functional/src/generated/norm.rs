@@ -66,20 +66,10 @@ fn native_batch_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &NATIVE_BATCH_NORM_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            training.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
+        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
     )
-    .and_then(Results::from_values)
 }
 
 fn native_batch_norm_out_cpu(
@@ -189,18 +179,18 @@ fn native_batch_norm_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &NATIVE_BATCH_NORM_OUT_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            training.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-            (&*out2).into_value(),
+        &[
+            &input,
+            &weight,
+            &bias,
+            &running_mean,
+            &running_var,
+            &training,
+            &momentum,
+            &eps,
+            &&*out0,
+            &&*out1,
+            &&*out2,
         ],
     )?;
     *out0 = arg(&v, 0)?;
@@ -420,22 +410,21 @@ fn native_batch_norm_backward_adaptor(
     eps: f64,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
+    fallback(
         &NATIVE_BATCH_NORM_BACKWARD_INFO,
-        vec![
-            grad_out.into_value(),
-            input.into_value(),
-            weight.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            save_mean.into_value(),
-            save_invstd.into_value(),
-            train.into_value(),
-            eps.into_value(),
-            output_mask.into_value(),
+        &[
+            &grad_out,
+            &input,
+            &weight,
+            &running_mean,
+            &running_var,
+            &save_mean,
+            &save_invstd,
+            &train,
+            &eps,
+            &output_mask,
         ],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`BATCH_NORM`].
@@ -496,20 +485,10 @@ fn batch_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &BATCH_NORM_INFO,
-        vec![
-            input.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            training.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
+        &[&input, &running_mean, &running_var, &weight, &bias, &training, &momentum, &eps],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`BATCH_NORM_TORCH`].
@@ -575,21 +554,10 @@ fn batch_norm_torch_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &BATCH_NORM_TORCH_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            training.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-            cudnn_enabled.into_value(),
-        ],
+        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps, &cudnn_enabled],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`INSTANCE_NORM`].
@@ -651,20 +619,10 @@ fn instance_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &INSTANCE_NORM_INFO,
-        vec![
-            input.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            use_input_stats.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
+        &[&input, &running_mean, &running_var, &weight, &bias, &use_input_stats, &momentum, &eps],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`INSTANCE_NORM_TORCH`].
@@ -730,21 +688,20 @@ fn instance_norm_torch_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &INSTANCE_NORM_TORCH_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            use_input_stats.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-            cudnn_enabled.into_value(),
+        &[
+            &input,
+            &weight,
+            &bias,
+            &running_mean,
+            &running_var,
+            &use_input_stats,
+            &momentum,
+            &eps,
+            &cudnn_enabled,
         ],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`NATIVE_LAYER_NORM`].
@@ -792,17 +749,7 @@ fn native_layer_norm_adaptor(
     bias: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &NATIVE_LAYER_NORM_INFO,
-        vec![
-            input.into_value(),
-            normalized_shape.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            eps.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NATIVE_LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps])
 }
 
 /// Type of [`NATIVE_LAYER_NORM_BACKWARD`].
@@ -867,20 +814,10 @@ fn native_layer_norm_backward_adaptor(
     bias: Option<&Tensor>,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
+    fallback(
         &NATIVE_LAYER_NORM_BACKWARD_INFO,
-        vec![
-            grad_out.into_value(),
-            input.into_value(),
-            normalized_shape.into_value(),
-            mean.into_value(),
-            rstd.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            output_mask.into_value(),
-        ],
+        &[&grad_out, &input, &normalized_shape, &mean, &rstd, &weight, &bias, &output_mask],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`LAYER_NORM`].
@@ -926,18 +863,7 @@ fn layer_norm_adaptor(
     eps: f64,
     cudnn_enable: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LAYER_NORM_INFO,
-        vec![
-            input.into_value(),
-            normalized_shape.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            eps.into_value(),
-            cudnn_enable.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps, &cudnn_enable])
 }
 
 /// Type of [`FUSED_RMS_NORM`].
@@ -981,11 +907,7 @@ fn fused_rms_norm_adaptor(
     weight: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &FUSED_RMS_NORM_INFO,
-        vec![input.into_value(), normalized_shape.into_value(), weight.into_value(), eps.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&FUSED_RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps])
 }
 
 /// Type of [`FUSED_RMS_NORM_BACKWARD`].
@@ -1036,18 +958,10 @@ fn fused_rms_norm_backward_adaptor(
     weight: Option<&Tensor>,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
+    fallback(
         &FUSED_RMS_NORM_BACKWARD_INFO,
-        vec![
-            grad_out.into_value(),
-            input.into_value(),
-            normalized_shape.into_value(),
-            rstd.into_value(),
-            weight.into_value(),
-            output_mask.into_value(),
-        ],
+        &[&grad_out, &input, &normalized_shape, &rstd, &weight, &output_mask],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`RMS_NORM`].
@@ -1087,11 +1001,7 @@ fn rms_norm_adaptor(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RMS_NORM_INFO,
-        vec![input.into_value(), normalized_shape.into_value(), weight.into_value(), eps.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps])
 }
 
 /// Type of [`FUSED_GROUP_NORM`].
@@ -1156,20 +1066,7 @@ fn fused_group_norm_adaptor(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &FUSED_GROUP_NORM_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            n.into_value(),
-            c.into_value(),
-            hxw.into_value(),
-            group.into_value(),
-            eps.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&FUSED_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
 }
 
 fn native_group_norm_cpu(
@@ -1245,20 +1142,7 @@ fn native_group_norm_adaptor(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &NATIVE_GROUP_NORM_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            n.into_value(),
-            c.into_value(),
-            hxw.into_value(),
-            group.into_value(),
-            eps.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NATIVE_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
 }
 
 /// Type of [`NATIVE_GROUP_NORM_BACKWARD`].
@@ -1331,22 +1215,10 @@ fn native_group_norm_backward_adaptor(
     group: i64,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
-    call_fallback(
+    fallback(
         &NATIVE_GROUP_NORM_BACKWARD_INFO,
-        vec![
-            grad_out.into_value(),
-            input.into_value(),
-            mean.into_value(),
-            rstd.into_value(),
-            weight.into_value(),
-            n.into_value(),
-            c.into_value(),
-            hxw.into_value(),
-            group.into_value(),
-            output_mask.into_value(),
-        ],
+        &[&grad_out, &input, &mean, &rstd, &weight, &n, &c, &hxw, &group, &output_mask],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`GROUP_NORM`].
@@ -1392,18 +1264,7 @@ fn group_norm_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &GROUP_NORM_INFO,
-        vec![
-            input.into_value(),
-            num_groups.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            eps.into_value(),
-            cudnn_enabled.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&GROUP_NORM_INFO, &[&input, &num_groups, &weight, &bias, &eps, &cudnn_enabled])
 }
 
 /// Type of [`LOCAL_RESPONSE_NORM`].
@@ -1435,11 +1296,7 @@ fn local_response_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn local_response_norm_adaptor(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
-    call_fallback(
-        &LOCAL_RESPONSE_NORM_INFO,
-        vec![input.into_value(), size.into_value(), alpha.into_value(), beta.into_value(), k.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&LOCAL_RESPONSE_NORM_INFO, &[&input, &size, &alpha, &beta, &k])
 }
 
 /// Type of [`NATIVE_BATCH_NORM_LEGIT`].
@@ -1501,20 +1358,10 @@ fn native_batch_norm_legit_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &NATIVE_BATCH_NORM_LEGIT_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            training.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
+        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
     )
-    .and_then(Results::from_values)
 }
 
 fn native_batch_norm_legit_out_cpu(
@@ -1628,18 +1475,18 @@ fn native_batch_norm_legit_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &NATIVE_BATCH_NORM_LEGIT_OUT_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            training.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-            (&*out2).into_value(),
+        &[
+            &input,
+            &weight,
+            &bias,
+            &running_mean,
+            &running_var,
+            &training,
+            &momentum,
+            &eps,
+            &&*out0,
+            &&*out1,
+            &&*out2,
         ],
     )?;
     *out0 = arg(&v, 0)?;
@@ -1696,18 +1543,7 @@ fn native_batch_norm_legit_no_stats_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            training.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO, &[&input, &weight, &bias, &training, &momentum, &eps])
 }
 
 fn native_batch_norm_legit_no_stats_out_cpu(
@@ -1808,17 +1644,7 @@ fn native_batch_norm_legit_no_stats_out_adaptor(
 ) -> Result<()> {
     let v = call_fallback(
         &NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            training.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-            (&*out0).into_value(),
-            (&*out1).into_value(),
-            (&*out2).into_value(),
-        ],
+        &[&input, &weight, &bias, &training, &momentum, &eps, &&*out0, &&*out1, &&*out2],
     )?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -1884,19 +1710,10 @@ fn native_batch_norm_legit_no_training_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
+        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`BATCH_NORM_WITH_UPDATE`].
@@ -1959,19 +1776,10 @@ fn batch_norm_with_update_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &BATCH_NORM_WITH_UPDATE_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
+        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`BATCH_NORM_NO_UPDATE`].
@@ -2029,17 +1837,8 @@ fn batch_norm_no_update_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &BATCH_NORM_NO_UPDATE_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
+        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
     )
-    .and_then(Results::from_values)
 }

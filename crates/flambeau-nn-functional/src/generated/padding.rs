@@ -36,8 +36,7 @@ fn constant_pad_nd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::constant_pad_nd(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn constant_pad_nd_adaptor(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
-    call_fallback(&CONSTANT_PAD_ND_INFO, vec![self_.into_value(), pad.into_value(), value.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CONSTANT_PAD_ND_INFO, &[&self_, &pad, &value])
 }
 
 fn pad_gather_cpu(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
@@ -80,8 +79,7 @@ fn pad_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad_gather(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn pad_gather_adaptor(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
-    call_fallback(&PAD_GATHER_INFO, vec![self_.into_value(), pad.into_value(), mode.into_value()])
-        .and_then(Results::from_values)
+    fallback(&PAD_GATHER_INFO, &[&self_, &pad, &mode])
 }
 
 fn pad_scatter_cpu(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
@@ -126,11 +124,7 @@ fn pad_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn pad_scatter_adaptor(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
-    call_fallback(
-        &PAD_SCATTER_INFO,
-        vec![grad_output.into_value(), sizes.into_value(), pad.into_value(), mode.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&PAD_SCATTER_INFO, &[&grad_output, &sizes, &pad, &mode])
 }
 
 /// Type of [`PAD`].
@@ -159,11 +153,7 @@ fn pad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<String>(a, 2)?, arg(a, 3)?)?.into_values())
 }
 fn pad_adaptor(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
-    call_fallback(
-        &PAD_INFO,
-        vec![input.into_value(), pad.into_value(), mode.into_value(), value.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&PAD_INFO, &[&input, &pad, &mode, &value])
 }
 
 /// Type of [`PAD_CIRCULAR`].
@@ -188,6 +178,5 @@ fn pad_circular_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad_circular(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn pad_circular_adaptor(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    call_fallback(&PAD_CIRCULAR_INFO, vec![input.into_value(), padding.into_value()])
-        .and_then(Results::from_values)
+    fallback(&PAD_CIRCULAR_INFO, &[&input, &padding])
 }

@@ -78,18 +78,7 @@ fn max_pool_adaptor(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &MAX_POOL_INFO,
-        vec![
-            self_.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            ceil_mode.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&MAX_POOL_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
 }
 
 fn adaptive_max_pool_cpu(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
@@ -130,8 +119,7 @@ fn adaptive_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn adaptive_max_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    call_fallback(&ADAPTIVE_MAX_POOL_INFO, vec![self_.into_value(), output_size.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ADAPTIVE_MAX_POOL_INFO, &[&self_, &output_size])
 }
 
 fn plane_scatter_cpu(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
@@ -176,11 +164,7 @@ fn plane_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn plane_scatter_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    call_fallback(
-        &PLANE_SCATTER_INFO,
-        vec![self_.into_value(), indices.into_value(), sizes.into_value(), spatial.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&PLANE_SCATTER_INFO, &[&self_, &indices, &sizes, &spatial])
 }
 
 fn plane_unpool_cpu(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
@@ -225,11 +209,7 @@ fn plane_unpool_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values())
 }
 fn plane_unpool_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
-    call_fallback(
-        &PLANE_UNPOOL_INFO,
-        vec![self_.into_value(), indices.into_value(), sizes.into_value(), spatial.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&PLANE_UNPOOL_INFO, &[&self_, &indices, &sizes, &spatial])
 }
 
 fn plane_gather_cpu(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
@@ -272,8 +252,7 @@ fn plane_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::plane_gather(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn plane_gather_adaptor(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
-    call_fallback(&PLANE_GATHER_INFO, vec![self_.into_value(), indices.into_value(), spatial.into_value()])
-        .and_then(Results::from_values)
+    fallback(&PLANE_GATHER_INFO, &[&self_, &indices, &spatial])
 }
 
 fn avg_pool_cpu(
@@ -375,19 +354,10 @@ fn avg_pool_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &AVG_POOL_INFO,
-        vec![
-            self_.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            ceil_mode.into_value(),
-            count_include_pad.into_value(),
-            divisor_override.into_value(),
-        ],
+        &[&self_, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
     )
-    .and_then(Results::from_values)
 }
 
 fn avg_pool_backward_cpu(
@@ -501,20 +471,19 @@ fn avg_pool_backward_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &AVG_POOL_BACKWARD_INFO,
-        vec![
-            grad_output.into_value(),
-            input_sizes.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            ceil_mode.into_value(),
-            count_include_pad.into_value(),
-            divisor_override.into_value(),
+        &[
+            &grad_output,
+            &input_sizes,
+            &kernel_size,
+            &stride,
+            &padding,
+            &ceil_mode,
+            &count_include_pad,
+            &divisor_override,
         ],
     )
-    .and_then(Results::from_values)
 }
 
 fn adaptive_avg_pool_cpu(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
@@ -553,8 +522,7 @@ fn adaptive_avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn adaptive_avg_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    call_fallback(&ADAPTIVE_AVG_POOL_INFO, vec![self_.into_value(), output_size.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ADAPTIVE_AVG_POOL_INFO, &[&self_, &output_size])
 }
 
 fn adaptive_avg_pool_backward_cpu(grad_output: &Tensor, input_sizes: &[i64], spatial: i64) -> Result<Tensor> {
@@ -605,11 +573,7 @@ fn adaptive_avg_pool_backward_adaptor(
     input_sizes: &[i64],
     spatial: i64,
 ) -> Result<Tensor> {
-    call_fallback(
-        &ADAPTIVE_AVG_POOL_BACKWARD_INFO,
-        vec![grad_output.into_value(), input_sizes.into_value(), spatial.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADAPTIVE_AVG_POOL_BACKWARD_INFO, &[&grad_output, &input_sizes, &spatial])
 }
 
 /// Type of [`MAX_POOL1D`].
@@ -658,19 +622,10 @@ fn max_pool1d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &MAX_POOL1D_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            ceil_mode.into_value(),
-            return_indices.into_value(),
-        ],
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`MAX_POOL1D_WITH_INDICES`].
@@ -721,19 +676,10 @@ fn max_pool1d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &MAX_POOL1D_WITH_INDICES_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            ceil_mode.into_value(),
-            return_indices.into_value(),
-        ],
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`AVG_POOL1D`].
@@ -779,18 +725,7 @@ fn avg_pool1d_adaptor(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &AVG_POOL1D_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            ceil_mode.into_value(),
-            count_include_pad.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&AVG_POOL1D_INFO, &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad])
 }
 
 /// Type of [`ADAPTIVE_AVG_POOL1D`].
@@ -815,8 +750,7 @@ fn adaptive_avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn adaptive_avg_pool1d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    call_fallback(&ADAPTIVE_AVG_POOL1D_INFO, vec![input.into_value(), output_size.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ADAPTIVE_AVG_POOL1D_INFO, &[&input, &output_size])
 }
 
 /// Type of [`ADAPTIVE_MAX_POOL1D`].
@@ -845,11 +779,7 @@ fn adaptive_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn adaptive_max_pool1d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    call_fallback(
-        &ADAPTIVE_MAX_POOL1D_INFO,
-        vec![input.into_value(), output_size.into_value(), return_indices.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADAPTIVE_MAX_POOL1D_INFO, &[&input, &output_size, &return_indices])
 }
 
 /// Type of [`ADAPTIVE_MAX_POOL1D_WITH_INDICES`].
@@ -886,11 +816,7 @@ fn adaptive_max_pool1d_with_indices_adaptor(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO,
-        vec![input.into_value(), output_size.into_value(), return_indices.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
 }
 
 /// Type of [`MAX_UNPOOL1D`].
@@ -938,18 +864,7 @@ fn max_unpool1d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &MAX_UNPOOL1D_INFO,
-        vec![
-            input.into_value(),
-            indices.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            output_size.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&MAX_UNPOOL1D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
 }
 
 fn max_pool2d_cpu(
@@ -1011,19 +926,10 @@ fn max_pool2d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &MAX_POOL2D_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            ceil_mode.into_value(),
-            return_indices.into_value(),
-        ],
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
     )
-    .and_then(Results::from_values)
 }
 
 fn max_pool2d_with_indices_cpu(
@@ -1090,19 +996,10 @@ fn max_pool2d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &MAX_POOL2D_WITH_INDICES_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            ceil_mode.into_value(),
-            return_indices.into_value(),
-        ],
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
     )
-    .and_then(Results::from_values)
 }
 
 fn avg_pool2d_cpu(
@@ -1164,19 +1061,10 @@ fn avg_pool2d_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &AVG_POOL2D_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            ceil_mode.into_value(),
-            count_include_pad.into_value(),
-            divisor_override.into_value(),
-        ],
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`ADAPTIVE_AVG_POOL2D`].
@@ -1201,8 +1089,7 @@ fn adaptive_avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn adaptive_avg_pool2d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    call_fallback(&ADAPTIVE_AVG_POOL2D_INFO, vec![input.into_value(), output_size.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ADAPTIVE_AVG_POOL2D_INFO, &[&input, &output_size])
 }
 
 fn adaptive_max_pool2d_cpu(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
@@ -1234,11 +1121,7 @@ fn adaptive_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn adaptive_max_pool2d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    call_fallback(
-        &ADAPTIVE_MAX_POOL2D_INFO,
-        vec![input.into_value(), output_size.into_value(), return_indices.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADAPTIVE_MAX_POOL2D_INFO, &[&input, &output_size, &return_indices])
 }
 
 /// Type of [`ADAPTIVE_MAX_POOL2D_WITH_INDICES`].
@@ -1275,11 +1158,7 @@ fn adaptive_max_pool2d_with_indices_adaptor(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO,
-        vec![input.into_value(), output_size.into_value(), return_indices.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
 }
 
 fn max_unpool2d_cpu(
@@ -1339,18 +1218,7 @@ fn max_unpool2d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &MAX_UNPOOL2D_INFO,
-        vec![
-            input.into_value(),
-            indices.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            output_size.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&MAX_UNPOOL2D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
 }
 
 /// Type of [`MAX_POOL3D`].
@@ -1399,19 +1267,10 @@ fn max_pool3d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &MAX_POOL3D_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            ceil_mode.into_value(),
-            return_indices.into_value(),
-        ],
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
     )
-    .and_then(Results::from_values)
 }
 
 fn max_pool3d_with_indices_cpu(
@@ -1478,19 +1337,10 @@ fn max_pool3d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
+    fallback(
         &MAX_POOL3D_WITH_INDICES_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            dilation.into_value(),
-            ceil_mode.into_value(),
-            return_indices.into_value(),
-        ],
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
     )
-    .and_then(Results::from_values)
 }
 
 fn avg_pool3d_cpu(
@@ -1552,19 +1402,10 @@ fn avg_pool3d_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &AVG_POOL3D_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            ceil_mode.into_value(),
-            count_include_pad.into_value(),
-            divisor_override.into_value(),
-        ],
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`ADAPTIVE_AVG_POOL3D`].
@@ -1589,8 +1430,7 @@ fn adaptive_avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
 }
 fn adaptive_avg_pool3d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    call_fallback(&ADAPTIVE_AVG_POOL3D_INFO, vec![input.into_value(), output_size.into_value()])
-        .and_then(Results::from_values)
+    fallback(&ADAPTIVE_AVG_POOL3D_INFO, &[&input, &output_size])
 }
 
 fn adaptive_max_pool3d_cpu(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
@@ -1622,11 +1462,7 @@ fn adaptive_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn adaptive_max_pool3d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
-    call_fallback(
-        &ADAPTIVE_MAX_POOL3D_INFO,
-        vec![input.into_value(), output_size.into_value(), return_indices.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADAPTIVE_MAX_POOL3D_INFO, &[&input, &output_size, &return_indices])
 }
 
 /// Type of [`ADAPTIVE_MAX_POOL3D_WITH_INDICES`].
@@ -1663,11 +1499,7 @@ fn adaptive_max_pool3d_with_indices_adaptor(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
-    call_fallback(
-        &ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO,
-        vec![input.into_value(), output_size.into_value(), return_indices.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
 }
 
 fn max_unpool3d_cpu(
@@ -1727,18 +1559,7 @@ fn max_unpool3d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &MAX_UNPOOL3D_INFO,
-        vec![
-            input.into_value(),
-            indices.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            padding.into_value(),
-            output_size.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&MAX_UNPOOL3D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
 }
 
 /// Type of [`LP_POOL1D`].
@@ -1781,17 +1602,7 @@ fn lp_pool1d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LP_POOL1D_INFO,
-        vec![
-            input.into_value(),
-            norm_type.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            ceil_mode.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LP_POOL1D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
 }
 
 /// Type of [`LP_POOL2D`].
@@ -1834,17 +1645,7 @@ fn lp_pool2d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LP_POOL2D_INFO,
-        vec![
-            input.into_value(),
-            norm_type.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            ceil_mode.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LP_POOL2D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
 }
 
 /// Type of [`LP_POOL3D`].
@@ -1887,15 +1688,5 @@ fn lp_pool3d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &LP_POOL3D_INFO,
-        vec![
-            input.into_value(),
-            norm_type.into_value(),
-            kernel_size.into_value(),
-            stride.into_value(),
-            ceil_mode.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&LP_POOL3D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
 }

@@ -81,19 +81,7 @@ fn resample_adaptor(
     antialias: bool,
     scale: Option<f64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RESAMPLE_INFO,
-        vec![
-            self_.into_value(),
-            dim.into_value(),
-            size.into_value(),
-            mode.into_value(),
-            align_corners.into_value(),
-            antialias.into_value(),
-            scale.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RESAMPLE_INFO, &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale])
 }
 
 fn resample_backward_cpu(
@@ -173,19 +161,7 @@ fn resample_backward_adaptor(
     antialias: bool,
     scale: Option<f64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &RESAMPLE_BACKWARD_INFO,
-        vec![
-            grad_output.into_value(),
-            dim.into_value(),
-            size.into_value(),
-            mode.into_value(),
-            align_corners.into_value(),
-            antialias.into_value(),
-            scale.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&RESAMPLE_BACKWARD_INFO, &[&grad_output, &dim, &size, &mode, &align_corners, &antialias, &scale])
 }
 
 fn im2col_cpu(
@@ -252,17 +228,7 @@ fn im2col_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    call_fallback(
-        &IM2COL_INFO,
-        vec![
-            self_.into_value(),
-            kernel_size.into_value(),
-            dilation.into_value(),
-            padding.into_value(),
-            stride.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&IM2COL_INFO, &[&self_, &kernel_size, &dilation, &padding, &stride])
 }
 
 fn col2im_cpu(
@@ -334,18 +300,7 @@ fn col2im_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    call_fallback(
-        &COL2IM_INFO,
-        vec![
-            self_.into_value(),
-            output_size.into_value(),
-            kernel_size.into_value(),
-            dilation.into_value(),
-            padding.into_value(),
-            stride.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&COL2IM_INFO, &[&self_, &output_size, &kernel_size, &dilation, &padding, &stride])
 }
 
 /// Type of [`UNFOLD`].
@@ -388,17 +343,7 @@ fn unfold_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    call_fallback(
-        &UNFOLD_INFO,
-        vec![
-            input.into_value(),
-            kernel_size.into_value(),
-            dilation.into_value(),
-            padding.into_value(),
-            stride.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&UNFOLD_INFO, &[&input, &kernel_size, &dilation, &padding, &stride])
 }
 
 /// Type of [`FOLD`].
@@ -444,18 +389,7 @@ fn fold_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    call_fallback(
-        &FOLD_INFO,
-        vec![
-            input.into_value(),
-            output_size.into_value(),
-            kernel_size.into_value(),
-            dilation.into_value(),
-            padding.into_value(),
-            stride.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&FOLD_INFO, &[&input, &output_size, &kernel_size, &dilation, &padding, &stride])
 }
 
 /// Type of [`INTERPOLATE`].
@@ -506,19 +440,10 @@ fn interpolate_adaptor(
     recompute_scale_factor: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &INTERPOLATE_INFO,
-        vec![
-            input.into_value(),
-            size.into_value(),
-            scale_factor.into_value(),
-            mode.into_value(),
-            align_corners.into_value(),
-            recompute_scale_factor.into_value(),
-            antialias.into_value(),
-        ],
+        &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`INTERPOLATE_BY`].
@@ -569,19 +494,10 @@ fn interpolate_by_adaptor(
     recompute_scale_factor: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
-    call_fallback(
+    fallback(
         &INTERPOLATE_BY_INFO,
-        vec![
-            input.into_value(),
-            size.into_value(),
-            scale_factor.into_value(),
-            mode.into_value(),
-            align_corners.into_value(),
-            recompute_scale_factor.into_value(),
-            antialias.into_value(),
-        ],
+        &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
     )
-    .and_then(Results::from_values)
 }
 
 /// Type of [`UPSAMPLE`].
@@ -624,17 +540,7 @@ fn upsample_adaptor(
     mode: &str,
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &UPSAMPLE_INFO,
-        vec![
-            input.into_value(),
-            size.into_value(),
-            scale_factor.into_value(),
-            mode.into_value(),
-            align_corners.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&UPSAMPLE_INFO, &[&input, &size, &scale_factor, &mode, &align_corners])
 }
 
 /// Type of [`UPSAMPLE_NEAREST`].
@@ -672,11 +578,7 @@ fn upsample_nearest_adaptor(
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &UPSAMPLE_NEAREST_INFO,
-        vec![input.into_value(), size.into_value(), scale_factor.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&UPSAMPLE_NEAREST_INFO, &[&input, &size, &scale_factor])
 }
 
 /// Type of [`UPSAMPLE_BILINEAR`].
@@ -714,11 +616,7 @@ fn upsample_bilinear_adaptor(
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &UPSAMPLE_BILINEAR_INFO,
-        vec![input.into_value(), size.into_value(), scale_factor.into_value()],
-    )
-    .and_then(Results::from_values)
+    fallback(&UPSAMPLE_BILINEAR_INFO, &[&input, &size, &scale_factor])
 }
 
 /// Type of [`GRID_SAMPLE`].
@@ -762,17 +660,7 @@ fn grid_sample_adaptor(
     padding_mode: &str,
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &GRID_SAMPLE_INFO,
-        vec![
-            input.into_value(),
-            grid.into_value(),
-            mode.into_value(),
-            padding_mode.into_value(),
-            align_corners.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRID_SAMPLE_INFO, &[&input, &grid, &mode, &padding_mode, &align_corners])
 }
 
 /// Type of [`AFFINE_GRID`].
@@ -801,8 +689,7 @@ fn affine_grid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::affine_grid(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
 }
 fn affine_grid_adaptor(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
-    call_fallback(&AFFINE_GRID_INFO, vec![theta.into_value(), size.into_value(), align_corners.into_value()])
-        .and_then(Results::from_values)
+    fallback(&AFFINE_GRID_INFO, &[&theta, &size, &align_corners])
 }
 
 fn pixel_shuffle_cpu(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
@@ -830,8 +717,7 @@ fn pixel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pixel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn pixel_shuffle_adaptor(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
-    call_fallback(&PIXEL_SHUFFLE_INFO, vec![self_.into_value(), upscale_factor.into_value()])
-        .and_then(Results::from_values)
+    fallback(&PIXEL_SHUFFLE_INFO, &[&self_, &upscale_factor])
 }
 
 fn pixel_unshuffle_cpu(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
@@ -859,8 +745,7 @@ fn pixel_unshuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pixel_unshuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn pixel_unshuffle_adaptor(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
-    call_fallback(&PIXEL_UNSHUFFLE_INFO, vec![self_.into_value(), downscale_factor.into_value()])
-        .and_then(Results::from_values)
+    fallback(&PIXEL_UNSHUFFLE_INFO, &[&self_, &downscale_factor])
 }
 
 fn channel_shuffle_cpu(input: &Tensor, groups: i64) -> Result<Tensor> {
@@ -888,8 +773,7 @@ fn channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn channel_shuffle_adaptor(input: &Tensor, groups: i64) -> Result<Tensor> {
-    call_fallback(&CHANNEL_SHUFFLE_INFO, vec![input.into_value(), groups.into_value()])
-        .and_then(Results::from_values)
+    fallback(&CHANNEL_SHUFFLE_INFO, &[&input, &groups])
 }
 
 /// Type of [`NATIVE_CHANNEL_SHUFFLE`].
@@ -914,8 +798,7 @@ fn native_channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
 }
 fn native_channel_shuffle_adaptor(self_: &Tensor, groups: i64) -> Result<Tensor> {
-    call_fallback(&NATIVE_CHANNEL_SHUFFLE_INFO, vec![self_.into_value(), groups.into_value()])
-        .and_then(Results::from_values)
+    fallback(&NATIVE_CHANNEL_SHUFFLE_INFO, &[&self_, &groups])
 }
 
 /// Type of [`GRID_SAMPLER`].
@@ -953,17 +836,7 @@ fn grid_sampler_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &GRID_SAMPLER_INFO,
-        vec![
-            input.into_value(),
-            grid.into_value(),
-            interpolation_mode.into_value(),
-            padding_mode.into_value(),
-            align_corners.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRID_SAMPLER_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
 }
 
 /// Type of [`GRID_SAMPLER_2D`].
@@ -1001,17 +874,7 @@ fn grid_sampler_2d_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &GRID_SAMPLER_2D_INFO,
-        vec![
-            input.into_value(),
-            grid.into_value(),
-            interpolation_mode.into_value(),
-            padding_mode.into_value(),
-            align_corners.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRID_SAMPLER_2D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
 }
 
 /// Type of [`GRID_SAMPLER_3D`].
@@ -1049,17 +912,7 @@ fn grid_sampler_3d_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    call_fallback(
-        &GRID_SAMPLER_3D_INFO,
-        vec![
-            input.into_value(),
-            grid.into_value(),
-            interpolation_mode.into_value(),
-            padding_mode.into_value(),
-            align_corners.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&GRID_SAMPLER_3D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
 }
 
 /// Type of [`UPSAMPLE_BILINEAR2D_AA`].
@@ -1103,17 +956,7 @@ fn upsample_bilinear2d_aa_adaptor(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &UPSAMPLE_BILINEAR2D_AA_INFO,
-        vec![
-            self_.into_value(),
-            output_size.into_value(),
-            align_corners.into_value(),
-            scales_h.into_value(),
-            scales_w.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&UPSAMPLE_BILINEAR2D_AA_INFO, &[&self_, &output_size, &align_corners, &scales_h, &scales_w])
 }
 
 /// Type of [`UPSAMPLE_BILINEAR2D_AA_VEC`].
@@ -1157,14 +1000,5 @@ fn upsample_bilinear2d_aa_vec_adaptor(
     align_corners: bool,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    call_fallback(
-        &UPSAMPLE_BILINEAR2D_AA_VEC_INFO,
-        vec![
-            input.into_value(),
-            output_size.into_value(),
-            align_corners.into_value(),
-            scale_factors.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&UPSAMPLE_BILINEAR2D_AA_VEC_INFO, &[&input, &output_size, &align_corners, &scale_factors])
 }
