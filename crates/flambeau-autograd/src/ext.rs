@@ -29,6 +29,7 @@ pub static ENGINE: Engine = Engine {
     remove_hook: state::remove_hook,
     detach_: state::detach_,
     check_out: inplace::check_out,
+    check_inplace: inplace::check_changed,
     rebased_edge: state::history,
 };
 fn install() {

@@ -38,6 +38,14 @@ pub fn check_inplace(t: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// [`check_inplace`] where grad mode is on.
+///
+/// # Errors
+/// As there.
+pub fn check_changed(t: &Tensor) -> Result<()> {
+    if is_recording() { check_inplace(t) } else { Ok(()) }
+}
+
 #[cold]
 fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
     let edge = t.first_edge();

@@ -249,6 +249,8 @@ pub struct Engine {
     pub detach_: fn(&Tensor) -> Result<()>,
     /// Refuses `out=` where gradients would be lost: name of the operator, inputs, outputs
     pub check_out: fn(&str, &[&Tensor], &[&Tensor]) -> Result<()>,
+    /// Refuses to change a tensor in place where that would be recorded and cannot be: leaves, views of leaves
+    pub check_inplace: fn(&Tensor) -> Result<()>,
     /// The current history edge of a tensor whose history was rewritten in place.
     pub rebased_edge: fn(&Tensor) -> Option<Edge>,
 }

@@ -5,6 +5,7 @@
 //! | [`tensor`] | [`Tensor`], the handle |
 //! | [`ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`functions`] | the same, ergonomic: defaults, conversions, panics with the error's text |
+//! | [`regeometry`] | a tensor's own geometry changed in place |
 //! | [`library`] | calls by name |
 //! | [`dispatch`] | operators as objects, dispatch keys |
 //!
@@ -40,6 +41,7 @@ pub mod planned;
 pub mod print;
 pub mod promotion;
 pub mod quasirandom;
+pub mod regeometry;
 pub mod scalar;
 pub mod schema;
 pub mod settings;

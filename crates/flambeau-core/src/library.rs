@@ -5,9 +5,11 @@
 //! Names that are no operators (`torch.Tensor.size`, `torch.promote_types`) and classes are registered beside them:
 //! [`register_function`], [`object::register_class`].
 
+mod aliases;
 mod attributes;
 mod bind;
 mod builtins;
+mod inplace;
 mod legacy;
 pub mod object;
 mod python;
@@ -16,7 +18,10 @@ mod settings;
 pub mod signature;
 pub(crate) mod slots;
 mod storages;
+mod symbolic;
 mod types;
+
+pub(crate) use legacy::name_of as legacy_name;
 
 use crate::dispatch::registry::{self, DYNAMIC};
 use crate::dispatch::{AnyOp, OpInfo};
@@ -141,6 +146,8 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
     }
     builtins::add(&mut functions);
     routes::add(&mut functions);
+    aliases::add(&mut functions);
+    inplace::add(&mut functions);
     for (path, f) in NATIVE.read().unwrap_or_else(|e| e.into_inner()).iter() {
         functions.entry(path.clone()).or_insert(Target::Native(*f));
     }
@@ -156,9 +163,6 @@ fn candidates(path: &str) -> Vec<String> {
     } else if let Some(name) = path.strip_prefix("torch.Tensor.") {
         // methods of the base class
         all.push(format!("torch._C.TensorBase.{name}"));
-    } else if let Some(name) = path.strip_prefix("torch.").filter(|n| n.ends_with('_') && !n.contains('.')) {
-        // in-place functions (`torch.relu_`) are the methods
-        all.push(format!("torch.Tensor.{name}"));
     }
     all
 }
@@ -166,10 +170,11 @@ fn candidates(path: &str) -> Vec<String> {
 /// The function of a documented or ATen name.
 pub fn lookup(path: &str) -> Option<Function> {
     let index = index();
-    candidates(path).into_iter().find_map(|p| {
-        let target = index.functions.get(&p)?.clone();
-        Some(Function { path: p, target })
-    })
+    let known = |p: &str| {
+        let target = index.functions.get(p)?.clone();
+        Some(Function { path: p.to_string(), target })
+    };
+    candidates(path).iter().find_map(|p| known(p)).or_else(|| aliases::find(path, &known))
 }
 
 /// Whether something of that name can be called: a function or a class.

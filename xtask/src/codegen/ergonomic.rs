@@ -258,7 +258,8 @@ fn row_items(places: &mut Places, row: &Row, core: bool) -> Result<(), String> {
             if options_ty(row).is_some() {
                 let call = Call { form: &form, method, positional: &[], with: true };
                 let stem = name_under(row, &last, &row.rust);
-                let name = format!("{}{infix}_with{suffix}", stem.trim_end_matches('_'));
+                let end = if stem.ends_with('_') { "_" } else { suffix };
+                let name = format!("{}{infix}_with{end}", stem.trim_end_matches('_'));
                 put(places, &at, name.clone(), call.item(&name, python, core), row)?;
             }
         }
@@ -424,7 +425,7 @@ fn results(c: &CrateTable) -> Result<String, String> {
         let tuple = return_ty(&row.schema.returns);
         let _ = writeln!(
             s,
-            "/// Result of `{}`.\n#[derive(Clone, Debug)]\npub struct {name} {{",
+            "/// Result of `{0}`.\n#[derive(Clone, Debug)]\n#[doc(alias = \"torch.return_types.{0}\")]\npub struct {name} {{",
             row.schema.base
         );
         for (n, r) in names.iter().zip(&row.schema.returns) {

@@ -3,6 +3,7 @@
 mod autograd;
 mod ergonomic;
 mod family;
+mod foreach;
 mod form;
 mod formula;
 mod ops;
@@ -29,7 +30,8 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let mut stale = Vec::new();
     let mut written = 0;
     let mut outputs = Vec::new();
-    for c in table::load(root)? {
+    for mut c in table::load(root)? {
+        c.families.extend(foreach::family(&c.families)?);
         let engine = root.join("crates/flambeau-autograd");
         if c.package == CORE && engine.join("Cargo.toml").is_file() {
             outputs.push((engine.join("src/generated"), emit_core_derivatives(&c, &engine)?));

@@ -1022,6 +1022,67 @@ fn isin_number_adaptor(
     .and_then(Results::from_values)
 }
 
+fn isin_number_out_cpu(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[elements], &[&*out])?;
+    let r = f::isin_number(elements, test_element, assume_unique, invert)?;
+    out::copy_to_out("isin_number", out, &r)
+}
+/// Type of [`ISIN_NUMBER_OUT`].
+pub type IsinNumberOutFn = fn(&Tensor, Scalar, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Tensor_Scalar_out`: Whether each element is a number.
+pub static ISIN_NUMBER_OUT: Op<IsinNumberOutFn> =
+    Op::composite(&ISIN_NUMBER_OUT_INFO, isin_number_out_cpu, isin_number_out_adaptor);
+static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_element", Ty::Scalar, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    composite: true,
+    boxed: isin_number_out_boxed,
+    doc: "Whether each element is a number.",
+    grad: Differentiability::Composite,
+};
+fn isin_number_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::isin_number_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn isin_number_out_adaptor(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ISIN_NUMBER_OUT_INFO,
+        vec![
+            elements.into_value(),
+            test_element.into_value(),
+            assume_unique.into_value(),
+            invert.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`NUMBER_ISIN`].
 pub type NumberIsinFn = fn(Scalar, &Tensor, bool, bool) -> Result<Tensor>;
 /// `isin.Scalar_Tensor`: Whether a number is among the elements.
@@ -1064,6 +1125,67 @@ fn number_isin_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn number_isin_out_cpu(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[test_elements], &[&*out])?;
+    let r = f::number_isin(element, test_elements, assume_unique, invert)?;
+    out::copy_to_out("number_isin", out, &r)
+}
+/// Type of [`NUMBER_ISIN_OUT`].
+pub type NumberIsinOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Scalar_Tensor_out`: Whether a number is among the elements.
+pub static NUMBER_ISIN_OUT: Op<NumberIsinOutFn> =
+    Op::composite(&NUMBER_ISIN_OUT_INFO, number_isin_out_cpu, number_isin_out_adaptor);
+static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Scalar_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("element", Ty::Scalar, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    composite: true,
+    boxed: number_isin_out_boxed,
+    doc: "Whether a number is among the elements.",
+    grad: Differentiability::Composite,
+};
+fn number_isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::number_isin_out(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn number_isin_out_adaptor(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NUMBER_ISIN_OUT_INFO,
+        vec![
+            element.into_value(),
+            test_elements.into_value(),
+            assume_unique.into_value(),
+            invert.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`CDIST`].
@@ -1189,4 +1311,83 @@ fn empty_permuted_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+/// Type of [`CHUNK_CAT`].
+pub type ChunkCatFn = fn(&[Tensor], i64, i64) -> Result<Tensor>;
+/// `_chunk_cat`: Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+pub static CHUNK_CAT: Op<ChunkCatFn> = Op::composite(&CHUNK_CAT_INFO, f::chunk_cat, chunk_cat_adaptor);
+static CHUNK_CAT_INFO: OpInfo = OpInfo {
+    name: "_chunk_cat",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("tensors", Ty::TensorList, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("num_chunks", Ty::Int, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._chunk_cat"],
+    composite: true,
+    boxed: chunk_cat_boxed,
+    doc: "Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.",
+    grad: Differentiability::Composite,
+};
+fn chunk_cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn chunk_cat_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    call_fallback(&CHUNK_CAT_INFO, vec![tensors.into_value(), dim.into_value(), num_chunks.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn chunk_cat_out_cpu(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "_chunk_cat",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
+    let r = f::chunk_cat(tensors, dim, num_chunks)?;
+    out::copy_to_out("chunk_cat", out, &r)
+}
+/// Type of [`CHUNK_CAT_OUT`].
+pub type ChunkCatOutFn = fn(&[Tensor], i64, i64, &mut Tensor) -> Result<()>;
+/// `_chunk_cat.out`: Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+pub static CHUNK_CAT_OUT: Op<ChunkCatOutFn> =
+    Op::composite(&CHUNK_CAT_OUT_INFO, chunk_cat_out_cpu, chunk_cat_out_adaptor);
+static CHUNK_CAT_OUT_INFO: OpInfo = OpInfo {
+    name: "_chunk_cat.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("tensors", Ty::TensorList, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("num_chunks", Ty::Int, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._chunk_cat"],
+    composite: true,
+    boxed: chunk_cat_out_boxed,
+    doc: "Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.",
+    grad: Differentiability::Composite,
+};
+fn chunk_cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::chunk_cat_out(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn chunk_cat_out_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &CHUNK_CAT_OUT_INFO,
+        vec![tensors.into_value(), dim.into_value(), num_chunks.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }

@@ -10,7 +10,7 @@ use crate::value::{FromValue, Value};
 use crate::{DType, Device, ensure, literal, ops};
 
 /// `torch.FloatTensor` and its like, by dtype.
-pub(super) fn name_of(d: DType) -> Option<&'static str> {
+pub(crate) fn name_of(d: DType) -> Option<&'static str> {
     Some(match d {
         DType::F32 => "torch.FloatTensor",
         DType::F64 => "torch.DoubleTensor",

@@ -214,7 +214,8 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         Value::Int(n) => {
             ensure!(*n >= 0, Runtime, "tensordot expects dims >= 0, but got dims={n}");
             ensure!(*n <= rank, Runtime, "tensordot expects dims < ndim_a or ndim_b, but got dims={n}");
-            (list(rank - n..rank), list(0..*n))
+            // counted from the end, as the messages have it
+            (list(-n..0), list(0..*n))
         }
         v => match v.items() {
             Some([x, y]) => (ints(x)?, ints(y)?),
@@ -419,6 +420,10 @@ const NATIVE: &[(&str, NativeFn)] = &[
     }),
     ("torch.Tensor.is_same_size", |a, k| {
         let s = Slots::new("is_same_size", &["self", "other"], a, k)?;
+        one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
+    }),
+    ("torch.is_same_size", |a, k| {
+        let s = Slots::new("is_same_size", &["input", "other"], a, k)?;
         one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
     }),
     ("torch.Tensor.__contains__", |a, k| {

@@ -188,7 +188,8 @@ impl Signature {
             .take(plain_args)
             .filter(|(i, _)| Some(*i) != self_index)
             .map(|(index, arg)| Param {
-                name: if arg.name == "self" && !method { "input" } else { arg.name },
+                // lists keep their name
+                name: if arg.name == "self" && arg.ty == Ty::Tensor && !method { "input" } else { arg.name },
                 arg,
                 index,
                 kind: if silent && arg.ty == Ty::Tensor { Kind::TensorOrNumber } else { Kind::Plain },
@@ -278,7 +279,11 @@ impl Signature {
         let out =
             self.out.map(|(_, n)| if n == 1 { "Tensor out = None" } else { "tuple of Tensors out = None" });
         let mut out_due = out;
-        for p in &self.params {
+        // PyTorch puts a factory's memory format before its other options
+        let (format, others): (Vec<&Param>, Vec<&Param>) =
+            self.params.iter().partition(|p| self.factory && p.name == "memory_format");
+        let at = others.iter().position(|p| p.name == "dtype").unwrap_or(others.len());
+        for p in others[..at].iter().chain(&format).chain(&others[at..]) {
             if p.arg.kw_only {
                 star_once(&mut parts);
                 // PyTorch puts out= before the options of factories, after keywords of the operator itself

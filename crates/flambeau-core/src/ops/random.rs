@@ -19,7 +19,7 @@ fn draw(
     label: &str,
     self_: &Tensor,
     generator: Option<&Generator>,
-    kernel: impl FnOnce(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
+    kernel: &dyn Fn(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
 ) -> Result<()> {
     if self_.device() == Device::Meta || self_.numel() == 0 {
         return Ok(());
@@ -65,7 +65,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         "\"check_uniform_bounds\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
     );
-    draw("uniform", self_, generator, |g, out, _| ok(erased::uniform(g, out, from, to)))
+    draw("uniform", self_, generator, &|g, out, _| ok(erased::uniform(g, out, from, to)))
 }
 /// `normal_`
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
@@ -75,14 +75,14 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
         let parts = crate::ops::views::view_as_real(self_)?;
         return normal_(&parts, mean, std / std::f64::consts::SQRT_2, generator);
     }
-    draw("normal_kernel_cpu", self_, generator, |g, out, serial| {
+    draw("normal_kernel_cpu", self_, generator, &|g, out, serial| {
         ok(if serial { erased::normal_serial(g, out, mean, std) } else { erased::normal(g, out, mean, std) })
     })
 }
 /// `log_normal_`
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
-    draw("log_normal_cpu", self_, generator, |g, out, _| ok(erased::log_normal(g, out, mean, std)))
+    draw("log_normal_cpu", self_, generator, &|g, out, _| ok(erased::log_normal(g, out, mean, std)))
 }
 /// `exponential_`
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
@@ -93,7 +93,7 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
         "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         self_.dtype().scalar_type_name()
     );
-    draw("exponential_cpu", self_, generator, |g, out, _| ok(erased::exponential(g, out, lambd)))
+    draw("exponential_cpu", self_, generator, &|g, out, _| ok(erased::exponential(g, out, lambd)))
 }
 /// `cauchy_`
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
@@ -104,12 +104,12 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         self_.dtype().scalar_type_name()
     );
-    draw("cauchy_cpu", self_, generator, |g, out, _| ok(erased::cauchy(g, out, median, sigma)))
+    draw("cauchy_cpu", self_, generator, &|g, out, _| ok(erased::cauchy(g, out, median, sigma)))
 }
 /// `geometric_`
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
-    draw("geometric_cpu", self_, generator, |g, out, _| ok(erased::geometric(g, out, p)))
+    draw("geometric_cpu", self_, generator, &|g, out, _| ok(erased::geometric(g, out, p)))
 }
 /// `bernoulli_.float`
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
@@ -119,7 +119,7 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
         bernoulli_float_(&real, p, generator)?;
         return copy_into(self_, &real);
     }
-    draw("bernoulli_scalar_cpu_", self_, generator, |g, out, _| ok(erased::bernoulli(g, out, p)))
+    draw("bernoulli_scalar_cpu_", self_, generator, &|g, out, _| ok(erased::bernoulli(g, out, p)))
 }
 /// `bernoulli_.Tensor`
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
@@ -189,11 +189,11 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
             );
             range_check(self_.dtype(), from, Some(to))?;
             let range = to.wrapping_sub(from) as u64;
-            draw("random_from_to", self_, generator, |g, out, _| {
+            draw("random_from_to", self_, generator, &|g, out, _| {
                 ok(erased::random_from_to(g, out, range, from))
             })
         }
-        None if from == i64::MIN => draw("random_from_to", self_, generator, |g, out, _| {
+        None if from == i64::MIN => draw("random_from_to", self_, generator, &|g, out, _| {
             ok(erased::random_from_to(g, out, 0, i64::MIN))
         }),
         None => {
@@ -211,7 +211,7 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
             };
             range_check(self_.dtype(), from, None)?;
             let range = (hi as u64).wrapping_sub(from as u64).wrapping_add(1);
-            draw("random_from_to", self_, generator, |g, out, _| {
+            draw("random_from_to", self_, generator, &|g, out, _| {
                 ok(erased::random_from_to(g, out, range, from))
             })
         }
@@ -223,7 +223,7 @@ pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Res
 }
 /// `random_`
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    draw("random_", self_, generator, |g, out, _| ok(erased::random_full(g, out)))
+    draw("random_", self_, generator, &|g, out, _| ok(erased::random_full(g, out)))
 }
 
 type Opt<T> = Option<T>;
@@ -239,25 +239,28 @@ fn fresh(
     Tensor::empty_raw(size, dtype, device)
 }
 macro_rules! factories {
-    ($($name:ident $like:ident |$t:ident, $g:ident| $fill:expr;)*) => {$(
+    ($($name:ident $like:ident $with:ident |$t:ident, $g:ident| $fill:expr;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(size: &[i64], $g: Opt<&Generator>, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             let $t = fresh(size, dtype, layout, device, pin_memory)?;
             $fill?;
             Ok($t)
         }
-        #[doc = concat!("`", stringify!($like), "`")]
-        pub fn $like(self_: &Tensor, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
+        #[doc = concat!("`", stringify!($like), ".generator`")]
+        pub fn $with(self_: &Tensor, $g: Opt<&Generator>, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
             let $t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-            let $g: Opt<&Generator> = None;
             $fill?;
             Ok($t)
+        }
+        #[doc = concat!("`", stringify!($like), "`")]
+        pub fn $like(self_: &Tensor, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
+            $with(self_, None, dtype, layout, device, pin_memory, memory_format)
         }
     )*};
 }
 factories! {
-    rand rand_like |t, g| uniform_any(&t, g);
-    randn randn_like |t, g| normal_(&t, 0.0, 1.0, g);
+    rand rand_like rand_like_generator |t, g| uniform_any(&t, g);
+    randn randn_like randn_like_generator |t, g| normal_(&t, 0.0, 1.0, g);
 }
 fn uniform_any(t: &Tensor, g: Option<&Generator>) -> Result<()> {
     if t.is_complex() {
@@ -293,6 +296,36 @@ pub fn randint(
 ) -> Result<Tensor> {
     randint_low(0, high, size, generator, dtype, layout, device, pin_memory)
 }
+/// `randint_like.low_generator_dtype`
+#[allow(clippy::too_many_arguments)]
+pub fn randint_like_low_generator(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Opt<&Generator>,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+    memory_format: Opt<MemoryFormat>,
+) -> Result<Tensor> {
+    let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    random_from_(&t, low, Some(high), generator)?;
+    Ok(t)
+}
+/// `randint_like.generator`
+pub fn randint_like_generator(
+    self_: &Tensor,
+    high: i64,
+    generator: Opt<&Generator>,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+    memory_format: Opt<MemoryFormat>,
+) -> Result<Tensor> {
+    randint_like_low_generator(self_, 0, high, generator, dtype, layout, device, pin_memory, memory_format)
+}
 /// `randint_like.low_dtype`
 pub fn randint_like_low(
     self_: &Tensor,
@@ -304,9 +337,7 @@ pub fn randint_like_low(
     pin_memory: Opt<bool>,
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
-    let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    random_from_(&t, low, Some(high), None)?;
-    Ok(t)
+    randint_like_low_generator(self_, low, high, None, dtype, layout, device, pin_memory, memory_format)
 }
 /// `randint_like`
 pub fn randint_like(
@@ -318,7 +349,7 @@ pub fn randint_like(
     pin_memory: Opt<bool>,
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
-    randint_like_low(self_, 0, high, dtype, layout, device, pin_memory, memory_format)
+    randint_like_low_generator(self_, 0, high, None, dtype, layout, device, pin_memory, memory_format)
 }
 /// The largest number of a permutation must fit its dtype.
 fn randperm_fits(n: i64, d: DType) -> Result<()> {
@@ -355,7 +386,7 @@ pub fn randperm(
     let d = dtype.unwrap_or(DType::I64);
     randperm_fits(n, d)?;
     let t = fresh(&[n], Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
-    draw("randperm", &t, generator, |g, out, _| ok(erased::randperm(g, out)))?;
+    draw("randperm", &t, generator, &|g, out, _| ok(erased::randperm(g, out)))?;
     Ok(t)
 }
 
@@ -475,4 +506,50 @@ pub fn binomial(count: &Tensor, prob: &Tensor, generator: Opt<&Generator>) -> Re
         .ok_or_else(|| Error::not_implemented_for("binomial_cpu", prob.dtype()))?;
     drop(a);
     Ok(out)
+}
+
+/// Samples with one parameter per element, in the order of the indices.
+fn sampled(
+    label: &str,
+    self_: &Tensor,
+    generator: Opt<&Generator>,
+    kernel: impl FnOnce(&mut rng::Generator, flambeau_cpu::Any<'_>, AnyMut<'_>) -> Option<()>,
+) -> Result<Tensor> {
+    let x = contiguous_raw(self_)?;
+    let drawn = Tensor::empty_raw(x.sizes(), x.dtype(), x.device())?;
+    {
+        let a = Access::new(&[&x], &[&drawn])?;
+        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        kernel(&mut g, a.any(0)?, a.any_mut(0)?)
+            .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))?;
+    }
+    Ok(drawn)
+}
+/// `_standard_gamma`
+pub fn standard_gamma(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    sampled("gamma_cpu", self_, generator, erased::standard_gamma)
+}
+/// `_standard_gamma` on the meta device.
+pub fn standard_gamma_meta_fn(self_: &Tensor, _generator: Opt<&Generator>) -> Result<Tensor> {
+    Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())
+}
+/// `_standard_gamma_grad`: both of one dtype.
+pub fn standard_gamma_grad_check(self_: &Tensor, output: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == output.dtype(),
+        Runtime,
+        "Found dtype {} but expected {}",
+        output.dtype().scalar_type_name(),
+        self_.dtype().scalar_type_name()
+    );
+    Ok(())
+}
+/// `_sample_dirichlet`
+pub fn sample_dirichlet(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    let width = self_.sizes().last().map_or(1, |n| *n as usize);
+    sampled("dirichlet", self_, generator, |g, alpha, out| erased::dirichlet(g, alpha, out, width))
+}
+/// `_sample_dirichlet` on the meta device.
+pub fn sample_dirichlet_meta_fn(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    standard_gamma_meta_fn(self_, generator)
 }
