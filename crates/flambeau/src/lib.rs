@@ -108,6 +108,7 @@ pub mod autograd {
 }
 
 /// Random generators (`torch.random`).
+#[doc(alias = "torch.random")]
 pub mod random {
     pub use flambeau_core::generator::{
         fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
