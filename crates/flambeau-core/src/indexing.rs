@@ -343,7 +343,7 @@ pub fn set(x: &Tensor, items: &[Index], value: &Tensor) -> Result<()> {
     if tensors.is_empty() {
         let value = without_leading_ones(value, v.dim())?;
         if value.dim() == 0 {
-            return ops::copy_(&v, &value, false);
+            return if v.dim() == 0 { ops::copy_(&v, &value, false) } else { ops::fill_tensor_(&v, &value) };
         }
         return ops::copy_(&v, &ops::expand(&value, v.sizes(), false)?, false);
     }

@@ -1,7 +1,7 @@
 //! Special functions.
 
 use crate::formula::{
-    add, add_scalar, div, eq, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_,
+    add, add_scalar, div, eq, masked, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_,
 };
 use flambeau_core::{Result, Tensor, ops};
 
@@ -36,7 +36,11 @@ pub fn logit_backward(grad: &Tensor, x: &Tensor, eps: Option<f64>) -> Result<Ten
     let (lo, hi) = eps.map_or((0.0, 1.0), |e| (e, 1.0 - e));
     let outside = ops::logical_or(&ops::lt(x, &number(lo)?)?, &ops::gt(x, &number(hi)?)?)?;
     match eps {
-        Some(_) => masked_not(&outside, &g),
+        Some(_) => {
+            // NaN is in no range
+            let inside = ops::logical_and(&ops::ge(x, &number(lo)?)?, &ops::le(x, &number(hi)?)?)?;
+            masked(&inside, &g)
+        }
         None => where_(&outside, &number(f64::NAN)?, &g),
     }
 }

@@ -606,7 +606,7 @@ impl Backward for SquareBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul_scalar(&chain(grad, Ok(self_.clone()))?, 2)?);
+        let g0 = Some(chain(grad, mul_scalar(self_, 2))?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -625,9 +625,7 @@ fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&chain(grad, Ok(self_.clone()))?, 2)
-            })?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul_scalar(self_, 2)))?])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -656,9 +654,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&chain(grad, Ok(self_.clone()))?, 2)
-            })?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul_scalar(self_, 2)))?])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }

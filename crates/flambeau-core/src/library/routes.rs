@@ -482,6 +482,8 @@ fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
         indices.dtype()
     );
     ensure!(shape.iter().all(|s| *s >= 0), Value, "'shape' cannot have negative values, but got {shape:?}");
+    // the coefficients are int64, and so are the coordinates
+    let indices = &ops::to(indices, Some(DType::I64), None, None, None, false, false, None)?;
     let (mut all, mut after) = (Vec::new(), 1i64);
     for n in shape.iter().rev() {
         let floor = |t: &Tensor, by: i64| {

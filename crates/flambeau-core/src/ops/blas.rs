@@ -166,7 +166,7 @@ fn scaled_into(
     gemm_into(label, alpha, &operand(a)?, &operand(b)?, beta, out)
 }
 fn broadcasts(self_: &Tensor, sizes: &[i64]) -> Result<()> {
-    geometry::expand_strides(self_.sizes(), self_.strides(), sizes).map(drop)
+    ops::expand(self_, sizes, false).map(drop)
 }
 fn same_self(self_: &Tensor, a: &Tensor) -> Result<()> {
     ensure!(
@@ -376,6 +376,9 @@ pub fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<OutMeta> {
 /// `dot`
 pub fn dot_cpu(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
     no_bool("dot", self_)?;
+    if self_.dtype() == DType::C32 {
+        return Err(Error::not_implemented_for("dot", self_.dtype()));
+    }
     let (x, y) = (resolve_lazy(self_)?, resolve_lazy(tensor)?);
     let a = Access::new(&[&x, &y], &[out])?;
     erased::dot(
@@ -398,6 +401,7 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 || other.dim() == 0 {
         return ops::mul(self_, other);
     }
+    ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
     if self_.dim() == 1 && other.dim() == 1 && self_.sizes() == other.sizes() {
         return ops::dot(self_, other);
     }

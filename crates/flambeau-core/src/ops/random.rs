@@ -31,19 +31,31 @@ fn draw(
         let mut g = generator.unwrap_or_else(|| default_generator()).lock();
         kernel(&mut g, out, serial).unwrap_or_else(|| Err(Error::not_implemented_for(label, t.dtype())))
     };
-    if self_.is_contiguous() {
+    // the stream decides the values, not the memory under lazy bits
+    let lazy = self_.is_neg() || self_.is_conj();
+    if self_.is_contiguous() && !lazy {
         return run(self_, false);
     }
     let mut order: Vec<usize> = (0..self_.dim()).collect();
     order.sort_by_key(|d| (-self_.strides()[*d], *d));
     let sizes: SizeVec = order.iter().map(|d| self_.sizes()[*d]).collect();
     let tmp = Tensor::empty_raw(&sizes, self_.dtype(), self_.device())?;
-    run(&tmp, true)?;
+    run(&tmp, !self_.is_contiguous())?;
     let mut back = SizeVec::from_elem(0, order.len());
     for (i, d) in order.iter().enumerate() {
         back[*d] = i as i64;
     }
     copy_into(self_, &crate::ops::views::permute(&tmp, &back)?)
+}
+/// Fills a complex tensor by its parts, which tensors with the conjugate bit do not have.
+fn through_parts(self_: &Tensor, fill: impl FnOnce(&Tensor) -> Result<()>) -> Result<()> {
+    use crate::ops::views::view_as_real;
+    if !self_.is_conj() {
+        return fill(&view_as_real(self_)?);
+    }
+    let tmp = empty_like(self_, None, None, None, None, None)?;
+    fill(&view_as_real(&tmp)?)?;
+    copy_into(self_, &tmp)
 }
 fn ok(o: Option<()>) -> Option<Result<()>> {
     o.map(Ok)
@@ -57,7 +69,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
     );
     if self_.is_complex() {
-        return uniform_(&crate::ops::views::view_as_real(self_)?, from, to, generator);
+        return through_parts(self_, |parts| uniform_(parts, from, to, generator));
     }
     ensure!(
         self_.dtype().is_floating(),
@@ -65,15 +77,14 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         "\"check_uniform_bounds\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
     );
-    draw("uniform", self_, generator, &|g, out, _| ok(erased::uniform(g, out, from, to)))
+    draw("check_uniform_bounds", self_, generator, &|g, out, _| ok(erased::uniform(g, out, from, to)))
 }
 /// `normal_`
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
     if self_.is_complex() {
         // parts of a unit complex normal have variance one half each; PyTorch moves both by the mean
-        let parts = crate::ops::views::view_as_real(self_)?;
-        return normal_(&parts, mean, std / std::f64::consts::SQRT_2, generator);
+        return through_parts(self_, |parts| normal_(parts, mean, std / std::f64::consts::SQRT_2, generator));
     }
     draw("normal_kernel_cpu", self_, generator, &|g, out, serial| {
         ok(if serial { erased::normal_serial(g, out, mean, std) } else { erased::normal(g, out, mean, std) })
@@ -88,7 +99,7 @@ pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Gener
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(lambd > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
     ensure!(
-        self_.dtype().is_floating(),
+        self_.dtype().is_floating() || self_.numel() == 0,
         Unsupported,
         "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         self_.dtype().scalar_type_name()
@@ -102,7 +113,7 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
         self_.dtype().is_floating(),
         Unsupported,
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
-        self_.dtype().scalar_type_name()
+        crate::ops::indexing::plain_name(self_.dtype())
     );
     draw("cauchy_cpu", self_, generator, &|g, out, _| ok(erased::cauchy(g, out, median, sigma)))
 }
@@ -123,6 +134,9 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
 }
 /// `bernoulli_.Tensor`
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    if self_.is_complex() {
+        return Err(Error::not_implemented_for("bernoulli_tensor_cpu_self_", self_.dtype()));
+    }
     if !p.dtype().is_floating() {
         return Err(Error::not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype()));
     }
@@ -178,14 +192,44 @@ fn c_range(d: DType) -> &'static str {
         other => other.name(),
     }
 }
+/// Both ends of a range of integers, moved inwards where the dtype would round them out of it.
+fn representable(d: DType, from: i64, to: i64) -> (i64, i64) {
+    let (round, digits): (fn(i64) -> i64, u32) = match d {
+        DType::F16 => (|v| half::f16::from_f64(v as f64).to_f64() as i64, 11),
+        DType::BF16 => (|v| half::bf16::from_f64(v as f64).to_f64() as i64, 8),
+        DType::F32 => (|v| v as f32 as i64, 24),
+        DType::F64 => (|v| v as f64 as i64, 53),
+        _ => return (from, to),
+    };
+    // the distance of neighbouring numbers of that size
+    let step = |v: u64| 1i64 << (v.max(1).ilog2() + 1).saturating_sub(digits).min(62);
+    let (low, high) = (round(from.saturating_add(1)), round(to - 1));
+    (
+        if low < from { low.saturating_add(step(from.saturating_add(1).unsigned_abs())) } else { from },
+        if high >= to { high.saturating_sub(step((to - 1).unsigned_abs())) } else { to },
+    )
+}
 /// `random_.from`
 pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+    if let Some(to) = to {
+        ensure!(
+            from < to,
+            Runtime,
+            "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+        );
+    }
+    ensure!(
+        !self_.is_complex(),
+        Runtime,
+        "check_random_bounds handles only integral, floating-point and boolean types"
+    );
     match to {
         Some(to) => {
+            let (from, to) = representable(self_.dtype(), from, to);
             ensure!(
                 from < to,
                 Runtime,
-                "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+                "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from={from} >= to={to}"
             );
             range_check(self_.dtype(), from, Some(to))?;
             let range = to.wrapping_sub(from) as u64;
@@ -365,7 +409,6 @@ fn randperm_fits(n: i64, d: DType) -> Result<()> {
     ensure!(n <= max, Runtime, "value cannot be converted to type {name} without overflow");
     if let Some((max, name)) = match d {
         DType::F16 => Some(((1 << 11) + 1, "Half")),
-        DType::BF16 => Some(((1 << 8) + 1, "BFloat16")),
         DType::F32 => Some(((1 << 24) + 1, "Float")),
         DType::F64 => Some(((1i64 << 53) + 1, "Double")),
         _ => None,
@@ -462,6 +505,18 @@ pub fn multinomial(
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
     );
     ensure!(categories <= 1 << 24, Runtime, "number of categories cannot exceed 2^24");
+    let strides = crate::ops::copy::preserved_strides(self_);
+    if (!replacement || num_samples == 1) && !crate::geometry::is_contiguous(self_.sizes(), &strides) {
+        // the draws go in the order of memory: see `multinomial` below for what they are
+        let q = Tensor::empty_strided_raw(self_.sizes(), &strides, self_.dtype(), self_.device())?;
+        exponential_(&q, 1.0, generator)?;
+        let q = ops::div(&ops::detach(self_)?, &q)?;
+        return if num_samples == 1 {
+            ops::argmax(&q, Some(-1), true)
+        } else {
+            Ok(ops::topk(&q, num_samples, -1, true, true)?.1)
+        };
+    }
     let x = contiguous_raw(self_)?;
     let mut sizes = SizeVec::from_slice(&self_.sizes()[..self_.dim() - 1]);
     sizes.push(num_samples);

@@ -2,7 +2,7 @@
 
 use super::along::functional;
 use super::flat::expanded;
-use super::{as_i64, fresh, is_index, written};
+use super::{as_i64, fresh, is_index, written_anywhere};
 use crate::access::Access;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -228,7 +228,7 @@ pub fn index_put_(
     let shared: Vec<&Tensor> = indices.iter().flatten().chain([&values]).collect();
     let src = contiguous_raw(&resolve_lazy(&values)?)?;
     let src = if src.storage().same(self_.storage()) { fresh(&src)? } else { src };
-    written(
+    written_anywhere(
         self_,
         &shared[..shared.len() - 1],
         |_| true,
