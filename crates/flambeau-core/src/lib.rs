@@ -30,6 +30,7 @@ pub mod geometry;
 pub mod grad;
 #[allow(unsafe_code)]
 pub mod graph;
+#[doc(alias = "tensor-indexing")]
 pub mod indexing;
 #[allow(unsafe_code)]
 pub mod iter;

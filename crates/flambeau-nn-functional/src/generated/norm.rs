@@ -257,19 +257,7 @@ fn batch_norm_train_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &BATCH_NORM_TRAIN_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            momentum.into_value(),
-            eps.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&BATCH_NORM_TRAIN_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps])
 }
 
 /// Type of [`BATCH_NORM_EVAL`].
@@ -326,18 +314,7 @@ fn batch_norm_eval_adaptor(
     running_var: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    call_fallback(
-        &BATCH_NORM_EVAL_INFO,
-        vec![
-            input.into_value(),
-            weight.into_value(),
-            bias.into_value(),
-            running_mean.into_value(),
-            running_var.into_value(),
-            eps.into_value(),
-        ],
-    )
-    .and_then(Results::from_values)
+    fallback(&BATCH_NORM_EVAL_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &eps])
 }
 
 /// Type of [`NATIVE_BATCH_NORM_BACKWARD`].
