@@ -64,6 +64,13 @@ enum Sample {
     Several(Vec<toml::Table>),
 }
 
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ForEach {
+    Plain(bool),
+    Several(Vec<String>),
+}
+
 fn yes() -> bool {
     true
 }
@@ -114,6 +121,8 @@ struct RawRow {
     /// `false`: the row has no generated ergonomic forms (they are written by hand, or their names are taken).
     #[serde(default = "yes")]
     ergonomic: bool,
+    /// Forms over lists of tensors: `true`, or the argument lists of overloads.
+    foreach: Option<ForEach>,
     /// Arguments for the test suites, which read the table themselves: one table by argument name, or a list of them.
     sample: Option<Sample>,
 }
@@ -148,6 +157,10 @@ pub struct Row {
     pub jvp: Option<String>,
     pub short: Vec<Short>,
     pub ergonomic: bool,
+    /// Forms over lists of tensors, as codegen/foreach.rs reads them.
+    pub foreach: Vec<String>,
+    /// The text of a generated body; by hand if there is none.
+    pub body: Option<String>,
 }
 
 impl Row {
@@ -274,7 +287,8 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if raw.out && !schema.returns.iter().all(|r| r.1.is_one_tensor()) {
         return Err("out needs tensor results".into());
     }
-    if raw.kind == Kind::View && raw.out {
+    let factory = schema.args.iter().any(|a| a.name == "layout");
+    if raw.kind == Kind::View && raw.out && !factory {
         return Err("views have no out form".into());
     }
     if grad == Grad::Composite && raw.kind != Kind::Composite {
@@ -337,6 +351,12 @@ fn row(raw: RawRow) -> Result<Row, String> {
         jvp: raw.jvp,
         short: raw.short,
         ergonomic: raw.ergonomic,
+        foreach: match raw.foreach {
+            None | Some(ForEach::Plain(false)) => Vec::new(),
+            Some(ForEach::Plain(true)) => vec!["true".into()],
+            Some(ForEach::Several(l)) => l,
+        },
+        body: None,
     })
 }
 

@@ -17,6 +17,7 @@
 pub mod access;
 pub mod class;
 pub mod convert;
+pub mod determinism;
 pub mod device;
 #[allow(unsafe_code)]
 pub mod dispatch;
@@ -39,9 +40,11 @@ pub mod out;
 pub mod planned;
 pub mod print;
 pub mod promotion;
+pub mod quasirandom;
 pub mod regeometry;
 pub mod scalar;
 pub mod schema;
+pub mod settings;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod tensor;

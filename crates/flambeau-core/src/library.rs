@@ -5,18 +5,23 @@
 //! Names that are no operators (`torch.Tensor.size`, `torch.promote_types`) and classes are registered beside them:
 //! [`register_function`], [`object::register_class`].
 
+mod aliases;
+mod attributes;
 mod bind;
 mod builtins;
 mod inplace;
+mod legacy;
 pub mod object;
 mod python;
 mod routes;
+mod settings;
 pub mod signature;
-mod slots;
+pub(crate) mod slots;
 mod storages;
+mod symbolic;
 mod types;
 
-pub(crate) use routes::legacy_name;
+pub(crate) use legacy::name_of as legacy_name;
 
 use crate::dispatch::registry::{self, DYNAMIC};
 use crate::dispatch::{AnyOp, OpInfo};
@@ -141,6 +146,7 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
     }
     builtins::add(&mut functions);
     routes::add(&mut functions);
+    aliases::add(&mut functions);
     inplace::add(&mut functions);
     for (path, f) in NATIVE.read().unwrap_or_else(|e| e.into_inner()).iter() {
         functions.entry(path.clone()).or_insert(Target::Native(*f));
@@ -157,9 +163,6 @@ fn candidates(path: &str) -> Vec<String> {
     } else if let Some(name) = path.strip_prefix("torch.Tensor.") {
         // methods of the base class
         all.push(format!("torch._C.TensorBase.{name}"));
-    } else if let Some(name) = path.strip_prefix("torch.").filter(|n| n.ends_with('_') && !n.contains('.')) {
-        // in-place functions (`torch.relu_`) are the methods
-        all.push(format!("torch.Tensor.{name}"));
     }
     all
 }
@@ -167,10 +170,11 @@ fn candidates(path: &str) -> Vec<String> {
 /// The function of a documented or ATen name.
 pub fn lookup(path: &str) -> Option<Function> {
     let index = index();
-    candidates(path).into_iter().find_map(|p| {
-        let target = index.functions.get(&p)?.clone();
-        Some(Function { path: p, target })
-    })
+    let known = |p: &str| {
+        let target = index.functions.get(p)?.clone();
+        Some(Function { path: p.to_string(), target })
+    };
+    candidates(path).iter().find_map(|p| known(p)).or_else(|| aliases::find(path, &known))
 }
 
 /// Whether something of that name can be called: a function or a class.
@@ -248,10 +252,19 @@ impl Function {
                         args.len().saturating_sub(1)
                     )));
                 };
-                if !matches!(a, Value::Tensor(_)) {
+                // called as a plain function, Python's bodies of some of them take a number in self's place
+                let name = short_name(&self.path);
+                let body = matches!(
+                    name.as_str(),
+                    "__rpow__" | "__rmod__" | "__rfloordiv__" | "__rlshift__" | "__rrshift__" | "__rmatmul__"
+                );
+                if !matches!(a, Value::Tensor(_)) && matches!(name.as_str(), "__rdiv__" | "__rtruediv__") {
+                    return Err(object::no_attribute(a.type_name(), "reciprocal"));
+                }
+                if !matches!(a, Value::Tensor(_)) && !body {
                     return Err(Error::type_(format!(
                         "descriptor '{}' for 'torch._C.TensorBase' objects doesn't apply to a '{}' object",
-                        short_name(&self.path),
+                        name,
                         a.type_name()
                     )));
                 }

@@ -115,7 +115,9 @@ pub fn try_tensor<L: Literal>(data: L, o: impl Into<TensorOptions>) -> Result<Te
     data.sizes(&mut sizes);
     let mut v: Vec<L::Leaf> = Vec::with_capacity(sizes.iter().product::<i64>() as usize);
     data.collect(0, &sizes, &mut v)?;
-    finish(Tensor::from_vec_raw(v, &sizes)?, o.into())
+    let mut o = o.into();
+    o.device = crate::settings::chosen(o.device);
+    finish(Tensor::from_vec_raw(v, &sizes)?, o)
 }
 fn finish(t: Tensor, o: TensorOptions) -> Result<Tensor> {
     if let Some(l) = o.layout.filter(|l| *l != crate::Layout::Strided) {

@@ -64,12 +64,14 @@ pub fn fill() {
     o::MASKED_SCATTER.register(Key::Autograd, masked_scatter_autograd);
     o::MASKED_SCATTER_.register(Key::Autograd, masked_scatter_inplace_autograd);
     o::NONZERO_OUT.register(Key::Autograd, nonzero_out_autograd);
+    o::NONZERO_STATIC_OUT.register(Key::Autograd, nonzero_static_out_autograd);
     o::TAKE.register(Key::Autograd, take_autograd);
     o::TAKE_OUT.register(Key::Autograd, take_out_autograd);
     o::PUT.register(Key::Autograd, put_autograd);
     o::PUT_.register(Key::Autograd, put_inplace_autograd);
     o::SELECT_SCATTER.register(Key::Autograd, select_scatter_autograd);
     o::SLICE_SCATTER.register(Key::Autograd, slice_scatter_autograd);
+    o::SLICE_SCATTER_OUT.register(Key::Autograd, slice_scatter_out_autograd);
     o::DIAGONAL_SCATTER.register(Key::Autograd, diagonal_scatter_autograd);
     o::FILL_DIAGONAL_.register(Key::Autograd, fill_diagonal_inplace_autograd);
 }
@@ -226,6 +228,7 @@ pub struct GatherBackward {
     dim: i64,
     index: Saved,
     self_sizes: SizeVec,
+    sparse_grad: bool,
 }
 impl Backward for GatherBackward {
     const NAME: &'static str = "GatherBackward0";
@@ -233,8 +236,9 @@ impl Backward for GatherBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
+        let sparse_grad = self.sparse_grad;
         let index = &self.index.unpack_last(cx, "index")?;
-        let g0 = Some(gather_backward(grad, self_sizes, dim, index)?);
+        let g0 = Some(gather_grad(grad, self_sizes, dim, index, sparse_grad)?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -247,7 +251,12 @@ fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) 
     let mut out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = GatherBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
+        let body = GatherBackward {
+            dim,
+            index: Saved::input(index),
+            self_sizes: size_vec(self_.sizes()),
+            sparse_grad,
+        };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
@@ -1761,6 +1770,10 @@ fn nonzero_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("nonzero", &[self_], &[&*out])?;
     rt::below(|| ops::nonzero_out(self_, out))
 }
+fn nonzero_static_out_autograd(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    rt::check_out("nonzero_static", &[self_], &[&*out])?;
+    rt::below(|| ops::nonzero_static_out(self_, size, fill_value, out))
+}
 /// Node of `take`.
 pub struct TakeBackward {
     index: Saved,
@@ -1991,6 +2004,18 @@ fn slice_scatter_autograd(
     Ok(out)
 }
 
+fn slice_scatter_out_autograd(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("slice_scatter", &[self_, src], &[&*out])?;
+    rt::below(|| ops::slice_scatter_out(self_, src, dim, start, end, step, out))
+}
 /// Node of `diagonal_scatter`.
 pub struct DiagonalScatterBackward {
     dim1: i64,

@@ -31,6 +31,12 @@ pub fn fill() {
     o::RANDOM_FROM_.register(Key::Autograd, random_from_inplace_autograd);
     o::RANDOM_TO_.register(Key::Autograd, random_to_inplace_autograd);
     o::RANDOM_.register(Key::Autograd, random_inplace_autograd);
+    o::RAND_OUT.register(Key::Autograd, rand_out_autograd);
+    o::RANDN_OUT.register(Key::Autograd, randn_out_autograd);
+    o::RANDINT_OUT.register(Key::Autograd, randint_out_autograd);
+    o::RANDINT_LOW_OUT.register(Key::Autograd, randint_low_out_autograd);
+    o::RANDPERM_OUT.register(Key::Autograd, randperm_out_autograd);
+    o::NORMAL_FLOAT_FLOAT_OUT.register(Key::Autograd, normal_float_float_out_autograd);
     o::NORMAL_TENSOR_FLOAT.register(Key::Autograd, normal_tensor_float_autograd);
     o::NORMAL_TENSOR_FLOAT_OUT.register(Key::Autograd, normal_tensor_float_out_autograd);
     o::NORMAL_FLOAT_TENSOR.register(Key::Autograd, normal_float_tensor_autograd);
@@ -525,6 +531,85 @@ fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Res
     Ok(())
 }
 
+fn rand_out_autograd(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("rand", &[], &[&*out])?;
+    rt::below(|| ops::rand_out(size, generator, dtype, layout, device, pin_memory, out))
+}
+fn randn_out_autograd(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("randn", &[], &[&*out])?;
+    rt::below(|| ops::randn_out(size, generator, dtype, layout, device, pin_memory, out))
+}
+fn randint_out_autograd(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("randint", &[], &[&*out])?;
+    rt::below(|| ops::randint_out(high, size, generator, dtype, layout, device, pin_memory, out))
+}
+fn randint_low_out_autograd(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("randint", &[], &[&*out])?;
+    rt::below(|| ops::randint_low_out(low, high, size, generator, dtype, layout, device, pin_memory, out))
+}
+fn randperm_out_autograd(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("randperm", &[], &[&*out])?;
+    rt::below(|| ops::randperm_out(n, generator, dtype, layout, device, pin_memory, out))
+}
+fn normal_float_float_out_autograd(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("normal", &[], &[&*out])?;
+    rt::below(|| {
+        ops::normal_float_float_out(mean, std, size, generator, dtype, layout, device, pin_memory, out)
+    })
+}
 /// Node of `normal.Tensor_float`.
 pub struct NormalTensorFloatBackward;
 impl Backward for NormalTensorFloatBackward {

@@ -10,6 +10,7 @@ use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
 use flambeau_autograd::{GradOptions, enable_grad, grad};
 use flambeau_core::dispatch::op::Differentiability;
 use flambeau_core::dispatch::{AnyOp, registry};
+use flambeau_core::schema::Ty;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, generator, ops};
 use num_complex::Complex;
 use sample::{Call, Run};
@@ -62,10 +63,32 @@ fn table(dir: &Path) -> BTreeMap<String, Row> {
                 .map(|t| t.keys().flat_map(|k| k.split(',').map(|n| n.trim().to_string())).collect());
             let diff_outputs =
                 diff_outputs.into_iter().flatten().map(|v| v.as_str().unwrap().to_string()).collect();
+            for list in lists(&name, op.get("foreach")) {
+                let samples = samples.clone();
+                rows.insert(list, Row { samples, diff_outputs: Vec::new(), formulas: None });
+            }
             rows.insert(name, Row { samples, diff_outputs, formulas });
         }
     }
     rows
+}
+
+/// Names of a row's list forms.
+fn lists(name: &str, foreach: Option<&toml::Value>) -> Vec<String> {
+    let base = name.split('.').next().unwrap_or(name);
+    match foreach {
+        Some(toml::Value::Array(all)) => {
+            let head = |v: &toml::Value| {
+                let text = v.as_str().unwrap();
+                let head = &text[..text.find('(').unwrap()];
+                let full = if head.contains('.') { head.to_string() } else { format!("{base}.{head}") };
+                format!("_foreach_{}", full.trim_end_matches('.'))
+            };
+            all.iter().map(head).collect()
+        }
+        Some(_) => vec![format!("_foreach_{base}")],
+        None => Vec::new(),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,35 +157,42 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// What an in-place form writes: a copy of the tensor, or a part of a larger tensor, which is put into `whole`.
+    fn fresh(&self, v: &Value, whole: &mut Vec<Tensor>) -> Result<Value> {
+        let Value::Tensor(t) = v else { panic!("writes to {}", v.type_name()) };
+        if !self.through_view {
+            return Ok(Value::Tensor(ops::clone(t, None)?));
+        }
+        let mut sizes = t.sizes().to_vec();
+        sizes.iter_mut().for_each(|n| *n += 1);
+        let w = Tensor::zeros_raw(&sizes, t.dtype(), t.device())?;
+        let mut part = w.clone();
+        for d in 0..t.dim() {
+            part = ops::narrow(&part, d as i64, 1, t.sizes()[d])?;
+        }
+        if part.is_same(&w) {
+            part = ops::alias(&w)?;
+        }
+        ops::copy_(&part, t, false)?;
+        whole.push(w);
+        Ok(Value::Tensor(part))
+    }
     /// The differentiable results, of a call that always draws the same random numbers.
     fn call(&self, call: &Call, leaves: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut args = call.with(leaves);
-        let mut whole = None;
+        let mut whole = Vec::new();
         if self.form == Form::Inplace {
-            let Value::Tensor(t) = &args[0] else { panic!("writes to {}", args[0].type_name()) };
-            let copy = if self.through_view {
-                let mut sizes = t.sizes().to_vec();
-                sizes.iter_mut().for_each(|n| *n += 1);
-                let w = Tensor::zeros_raw(&sizes, t.dtype(), t.device())?;
-                let mut part = w.clone();
-                for d in 0..t.dim() {
-                    part = ops::narrow(&part, d as i64, 1, t.sizes()[d])?;
+            args[0] = match &args[0] {
+                Value::List(l) => {
+                    Value::List(l.iter().map(|v| self.fresh(v, &mut whole)).collect::<Result<_>>()?)
                 }
-                if part.is_same(&w) {
-                    part = ops::alias(&w)?;
-                }
-                ops::copy_(&part, t, false)?;
-                whole = Some(w);
-                part
-            } else {
-                ops::clone(t, None)?
+                v => self.fresh(v, &mut whole)?,
             };
-            args[0] = Value::Tensor(copy);
         }
         generator::manual_seed(7);
         let results = self.op.call_boxed(&args)?;
-        if let Some(w) = whole {
-            return Ok(vec![w]);
+        if !whole.is_empty() {
+            return Ok(whole);
         }
         let returns = self.op.info().schema.returns;
         let mut out = Vec::new();
@@ -519,6 +549,34 @@ fn caught<T>(f: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
     }
 }
 
+/// The row's samples; of a list form those of its row that fit it, with what a form over one tensor takes.
+fn samples_of(op: &dyn AnyOp, row: &Row) -> Vec<toml::Table> {
+    let info = op.info();
+    if !info.name.starts_with("_foreach_") {
+        return row.samples.clone();
+    }
+    let tensors = |n: &str| {
+        info.schema.args.iter().find(|a| a.name == n).map(|a| matches!(a.ty, Ty::Tensor | Ty::TensorList))
+    };
+    let fits = |s: &toml::Table| s.iter().all(|(k, v)| tensors(k).is_some_and(|t| t == v.is_str()));
+    let wants_gradients = |s: &toml::Table| {
+        let list = |a: &&flambeau_core::schema::Arg| a.ty == Ty::TensorList;
+        let leaf = |v: &toml::Value| v.as_str().is_some_and(|v| v.starts_with('f'));
+        info.schema.args.iter().filter(list).any(|a| s.get(a.name).is_none_or(leaf))
+    };
+    let mut all: Vec<toml::Table> =
+        row.samples.iter().filter(|s| fits(s) && wants_gradients(s)).cloned().collect();
+    if !all.iter().any(toml::Table::is_empty) {
+        all.push(toml::Table::new());
+    }
+    if info.name.ends_with(".Tensor") {
+        let one = |v: &str| toml::Value::String(v.into());
+        let given = [("other".into(), one("f()")), ("scalars".into(), one("n(2)"))];
+        all.iter_mut().for_each(|s| s.extend(given.clone()));
+    }
+    all
+}
+
 /// Walks all operators of crate `owner`, whose table is in `dir`.
 ///
 /// # Panics
@@ -547,7 +605,7 @@ pub fn walk(owner: &str, dir: &Path, x: &Exceptions) -> Report {
             continue;
         }
         let mut possible = 0;
-        for (k, sample) in row.samples.iter().enumerate() {
+        for (k, sample) in samples_of(op, row).iter().enumerate() {
             for run in [Run::Positive, Run::Signed, Run::Complex, Run::ZeroDim, Run::Empty] {
                 match caught(|| enable_grad(|| w.one(name, &mut s, sample, run))) {
                     Ok(ok) => possible += usize::from(ok),

@@ -188,6 +188,13 @@ impl Maker {
                 Some((t, leaf)) => (Value::Tensor(t), if leaf { vec![None] } else { vec![] }),
                 None => (Value::None, vec![]),
             },
+            // a list form with its row's sample: two tensors of the kind
+            toml::Value::String(s) if arg.ty == Ty::TensorList => {
+                self.given(arg, &toml::Value::Array(vec![s.as_str().into(), s.as_str().into()]))
+            }
+            toml::Value::Float(_) | toml::Value::Integer(_) if arg.ty == Ty::ScalarList => {
+                (Value::List(vec![plain(arg, v), plain(arg, v)]), vec![])
+            }
             toml::Value::Array(a) if matches!(arg.ty, Ty::TensorList | Ty::OptTensorList) => {
                 let (mut list, mut leaves) = (Vec::new(), Vec::new());
                 for (j, s) in a.iter().enumerate() {
@@ -232,9 +239,12 @@ impl Maker {
                 let list = [a, b].into_iter().flatten().map(|(t, _)| Value::Tensor(t)).collect();
                 return (Value::List(list), vec![Some(0), Some(1)]);
             }
-            (Default_::Required, Ty::OptTensor | Ty::OptInt | Ty::OptIntList(_)) => Value::None,
+            (Default_::Required, Ty::OptTensor | Ty::OptInt | Ty::OptIntList(_) | Ty::OptGenerator) => {
+                Value::None
+            }
             (Default_::Required, Ty::Int) => Value::Int(i64::from(arg.name != "dim0" && arg.name != "axis0")),
             (Default_::Required, Ty::Scalar | Ty::Float) => Value::Float(0.5),
+            (Default_::Required, Ty::ScalarList) => Value::List(vec![Value::Float(0.5), Value::Float(2.0)]),
             (Default_::Required, Ty::Bool) => Value::Bool(false),
             (Default_::Required, Ty::IntList(_)) => match arg.name {
                 "size" | "shape" => ints(&[3, 3]),

@@ -1748,3 +1748,415 @@ fn matrix_power_out_adaptor(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<
     *out = arg(&v, 0)?;
     Ok(())
 }
+
+/// Type of [`MM_DTYPE`].
+pub type MmDtypeFn = fn(&Tensor, &Tensor, DType) -> Result<Tensor>;
+/// `mm.dtype`: `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static MM_DTYPE: Op<MmDtypeFn> = Op::composite(&MM_DTYPE_INFO, f::mm_dtype, mm_dtype_adaptor);
+static MM_DTYPE_INFO: OpInfo = OpInfo {
+    name: "mm.dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.mm"],
+    composite: true,
+    boxed: mm_dtype_boxed,
+    doc: "`mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn mm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::mm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn mm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    call_fallback(&MM_DTYPE_INFO, vec![self_.into_value(), mat2.into_value(), out_dtype.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn mm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("mm", &[self_, mat2], &[&*out])?;
+    let r = f::mm_dtype(self_, mat2, out_dtype)?;
+    out::copy_to_out("mm_dtype", out, &r)
+}
+/// Type of [`MM_DTYPE_OUT`].
+pub type MmDtypeOutFn = fn(&Tensor, &Tensor, DType, &mut Tensor) -> Result<()>;
+/// `mm.dtype_out`: `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static MM_DTYPE_OUT: Op<MmDtypeOutFn> =
+    Op::composite(&MM_DTYPE_OUT_INFO, mm_dtype_out_cpu, mm_dtype_out_adaptor);
+static MM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+    name: "mm.dtype_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.mm"],
+    composite: true,
+    boxed: mm_dtype_out_boxed,
+    doc: "`mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn mm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::mm_dtype_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn mm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &MM_DTYPE_OUT_INFO,
+        vec![self_.into_value(), mat2.into_value(), out_dtype.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`BMM_DTYPE`].
+pub type BmmDtypeFn = fn(&Tensor, &Tensor, DType) -> Result<Tensor>;
+/// `bmm.dtype`: `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static BMM_DTYPE: Op<BmmDtypeFn> = Op::composite(&BMM_DTYPE_INFO, f::bmm_dtype, bmm_dtype_adaptor);
+static BMM_DTYPE_INFO: OpInfo = OpInfo {
+    name: "bmm.dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.bmm"],
+    composite: true,
+    boxed: bmm_dtype_boxed,
+    doc: "`bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn bmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::bmm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn bmm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    call_fallback(&BMM_DTYPE_INFO, vec![self_.into_value(), mat2.into_value(), out_dtype.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn bmm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("bmm", &[self_, mat2], &[&*out])?;
+    let r = f::bmm_dtype(self_, mat2, out_dtype)?;
+    out::copy_to_out("bmm_dtype", out, &r)
+}
+/// Type of [`BMM_DTYPE_OUT`].
+pub type BmmDtypeOutFn = fn(&Tensor, &Tensor, DType, &mut Tensor) -> Result<()>;
+/// `bmm.dtype_out`: `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static BMM_DTYPE_OUT: Op<BmmDtypeOutFn> =
+    Op::composite(&BMM_DTYPE_OUT_INFO, bmm_dtype_out_cpu, bmm_dtype_out_adaptor);
+static BMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+    name: "bmm.dtype_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.bmm"],
+    composite: true,
+    boxed: bmm_dtype_out_boxed,
+    doc: "`bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn bmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::bmm_dtype_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn bmm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &BMM_DTYPE_OUT_INFO,
+        vec![self_.into_value(), mat2.into_value(), out_dtype.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`ADDMM_DTYPE`].
+pub type AddmmDtypeFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar) -> Result<Tensor>;
+/// `addmm.dtype`: `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static ADDMM_DTYPE: Op<AddmmDtypeFn> =
+    Op::composite(&ADDMM_DTYPE_INFO, f::addmm_dtype, addmm_dtype_adaptor);
+static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
+    name: "addmm.dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat1", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.addmm"],
+    composite: true,
+    boxed: addmm_dtype_boxed,
+    doc: "`addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn addmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::addmm_dtype(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn addmm_dtype_adaptor(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    call_fallback(
+        &ADDMM_DTYPE_INFO,
+        vec![
+            self_.into_value(),
+            mat1.into_value(),
+            mat2.into_value(),
+            out_dtype.into_value(),
+            beta.into_value(),
+            alpha.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn addmm_dtype_out_cpu(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("addmm", &[self_, mat1, mat2], &[&*out])?;
+    let r = f::addmm_dtype(self_, mat1, mat2, out_dtype, beta, alpha)?;
+    out::copy_to_out("addmm_dtype", out, &r)
+}
+/// Type of [`ADDMM_DTYPE_OUT`].
+pub type AddmmDtypeOutFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar, &mut Tensor) -> Result<()>;
+/// `addmm.dtype_out`: `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static ADDMM_DTYPE_OUT: Op<AddmmDtypeOutFn> =
+    Op::composite(&ADDMM_DTYPE_OUT_INFO, addmm_dtype_out_cpu, addmm_dtype_out_adaptor);
+static ADDMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+    name: "addmm.dtype_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat1", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.addmm"],
+    composite: true,
+    boxed: addmm_dtype_out_boxed,
+    doc: "`addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn addmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::addmm_dtype_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn addmm_dtype_out_adaptor(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ADDMM_DTYPE_OUT_INFO,
+        vec![
+            self_.into_value(),
+            mat1.into_value(),
+            mat2.into_value(),
+            out_dtype.into_value(),
+            beta.into_value(),
+            alpha.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`BADDBMM_DTYPE`].
+pub type BaddbmmDtypeFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar) -> Result<Tensor>;
+/// `baddbmm.dtype`: `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static BADDBMM_DTYPE: Op<BaddbmmDtypeFn> =
+    Op::composite(&BADDBMM_DTYPE_INFO, f::baddbmm_dtype, baddbmm_dtype_adaptor);
+static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
+    name: "baddbmm.dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("batch1", Ty::Tensor, D::Required),
+            a("batch2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.baddbmm"],
+    composite: true,
+    boxed: baddbmm_dtype_boxed,
+    doc: "`baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn baddbmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::baddbmm_dtype(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn baddbmm_dtype_adaptor(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    call_fallback(
+        &BADDBMM_DTYPE_INFO,
+        vec![
+            self_.into_value(),
+            batch1.into_value(),
+            batch2.into_value(),
+            out_dtype.into_value(),
+            beta.into_value(),
+            alpha.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn baddbmm_dtype_out_cpu(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("baddbmm", &[self_, batch1, batch2], &[&*out])?;
+    let r = f::baddbmm_dtype(self_, batch1, batch2, out_dtype, beta, alpha)?;
+    out::copy_to_out("baddbmm_dtype", out, &r)
+}
+/// Type of [`BADDBMM_DTYPE_OUT`].
+pub type BaddbmmDtypeOutFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar, &mut Tensor) -> Result<()>;
+/// `baddbmm.dtype_out`: `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static BADDBMM_DTYPE_OUT: Op<BaddbmmDtypeOutFn> =
+    Op::composite(&BADDBMM_DTYPE_OUT_INFO, baddbmm_dtype_out_cpu, baddbmm_dtype_out_adaptor);
+static BADDBMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+    name: "baddbmm.dtype_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("batch1", Ty::Tensor, D::Required),
+            a("batch2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.baddbmm"],
+    composite: true,
+    boxed: baddbmm_dtype_out_boxed,
+    doc: "`baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn baddbmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::baddbmm_dtype_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn baddbmm_dtype_out_adaptor(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &BADDBMM_DTYPE_OUT_INFO,
+        vec![
+            self_.into_value(),
+            batch1.into_value(),
+            batch2.into_value(),
+            out_dtype.into_value(),
+            beta.into_value(),
+            alpha.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}

@@ -3,7 +3,7 @@
 //! Methods of `Tensor`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 impl Tensor {
     /// Absolute value; of a complex number its magnitude, real.
@@ -966,7 +966,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn cauchy_with(&self, o: CauchyInplaceOptions) -> &Self {
+    pub fn cauchy_with_(&self, o: CauchyInplaceOptions) -> &Self {
         expect(ops::cauchy_(self, o.median, o.sigma, o.generator.as_ref()));
         self
     }
@@ -1238,7 +1238,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn copy_with(&self, src: &Tensor, o: CopyInplaceOptions) -> &Self {
+    pub fn copy_with_(&self, src: &Tensor, o: CopyInplaceOptions) -> &Self {
         expect(ops::copy_(self, src, o.non_blocking));
         self
     }
@@ -1806,7 +1806,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn exponential_with(&self, o: ExponentialInplaceOptions) -> &Self {
+    pub fn exponential_with_(&self, o: ExponentialInplaceOptions) -> &Self {
         expect(ops::exponential_(self, o.lambd, o.generator.as_ref()));
         self
     }
@@ -1831,7 +1831,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn fill_diagonal_with(&self, fill_value: impl Into<Scalar>, o: FillDiagonalInplaceOptions) -> &Self {
+    pub fn fill_diagonal_with_(&self, fill_value: impl Into<Scalar>, o: FillDiagonalInplaceOptions) -> &Self {
         expect(ops::fill_diagonal_(self, fill_value.into(), o.wrap));
         self
     }
@@ -2056,7 +2056,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn geometric_with(&self, p: f64, o: GeometricInplaceOptions) -> &Self {
+    pub fn geometric_with_(&self, p: f64, o: GeometricInplaceOptions) -> &Self {
         expect(ops::geometric_(self, p, o.generator.as_ref()));
         self
     }
@@ -2732,7 +2732,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn log_normal_with(&self, o: LogNormalInplaceOptions) -> &Self {
+    pub fn log_normal_with_(&self, o: LogNormalInplaceOptions) -> &Self {
         expect(ops::log_normal_(self, o.mean, o.std, o.generator.as_ref()));
         self
     }
@@ -3566,7 +3566,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn normal_with(&self, o: NormalInplaceOptions) -> &Self {
+    pub fn normal_with_(&self, o: NormalInplaceOptions) -> &Self {
         expect(ops::normal_(self, o.mean, o.std, o.generator.as_ref()));
         self
     }
@@ -3760,7 +3760,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn random_from_with(&self, from: i64, to: Option<i64>, o: RandomFromInplaceOptions) -> &Self {
+    pub fn random_from_with_(&self, from: i64, to: Option<i64>, o: RandomFromInplaceOptions) -> &Self {
         expect(ops::random_from_(self, from, to, o.generator.as_ref()));
         self
     }
@@ -3777,7 +3777,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn random_to_with(&self, to: i64, o: RandomToInplaceOptions) -> &Self {
+    pub fn random_to_with_(&self, to: i64, o: RandomToInplaceOptions) -> &Self {
         expect(ops::random_to_(self, to, o.generator.as_ref()));
         self
     }
@@ -3786,7 +3786,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn random_with(&self, o: RandomInplaceOptions) -> &Self {
+    pub fn random_with_(&self, o: RandomInplaceOptions) -> &Self {
         expect(ops::random_(self, o.generator.as_ref()));
         self
     }
@@ -4782,7 +4782,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn uniform_with(&self, o: UniformInplaceOptions) -> &Self {
+    pub fn uniform_with_(&self, o: UniformInplaceOptions) -> &Self {
         expect(ops::uniform_(self, o.from, o.to, o.generator.as_ref()));
         self
     }

@@ -145,6 +145,62 @@ impl AddrOptions {
     }
 }
 
+/// Keyword arguments of `torch.addmm`.
+#[derive(Clone, Debug)]
+pub struct AddmmDtypeOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for AddmmDtypeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddmmDtypeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddmmDtypeOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.baddbmm`.
+#[derive(Clone, Debug)]
+pub struct BaddbmmDtypeOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for BaddbmmDtypeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BaddbmmDtypeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BaddbmmDtypeOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.isclose`.
 #[derive(Clone, Debug)]
 pub struct IscloseOptions {
@@ -4680,5 +4736,325 @@ impl KaiserWindowOptions {
 impl<T: Into<TensorOptions>> From<T> for KaiserWindowOptions {
     fn from(o: T) -> Self {
         Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch._foreach_clone`.
+#[derive(Clone, Debug)]
+pub struct ForeachCloneOptions {
+    pub(super) memory_format: Option<MemoryFormat>,
+}
+impl Default for ForeachCloneOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachCloneOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachCloneOptions { memory_format: None }
+    }
+    /// Sets `memory_format` (default `None`).
+    pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
+        self.memory_format = Some(memory_format);
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_copy_`.
+#[derive(Clone, Debug)]
+pub struct ForeachCopyInplaceOptions {
+    pub(super) non_blocking: bool,
+}
+impl Default for ForeachCopyInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachCopyInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachCopyInplaceOptions { non_blocking: false }
+    }
+    /// Sets `non_blocking` (default `false`).
+    pub fn non_blocking(mut self, non_blocking: bool) -> Self {
+        self.non_blocking = non_blocking;
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_add`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddTensorOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachAddTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddTensorOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_add_`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddTensorInplaceOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachAddTensorInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddTensorInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddTensorInplaceOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_add`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddListOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachAddListOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddListOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddListOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_add_`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddListInplaceOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachAddListInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddListInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddListInplaceOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_sub`.
+#[derive(Clone, Debug)]
+pub struct ForeachSubListOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachSubListOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachSubListOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachSubListOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_sub_`.
+#[derive(Clone, Debug)]
+pub struct ForeachSubListInplaceOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachSubListInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachSubListInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachSubListInplaceOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_addcmul`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddcmulScalarOptions {
+    pub(super) value: Scalar,
+}
+impl Default for ForeachAddcmulScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddcmulScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddcmulScalarOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_addcmul_`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddcmulScalarInplaceOptions {
+    pub(super) value: Scalar,
+}
+impl Default for ForeachAddcmulScalarInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddcmulScalarInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddcmulScalarInplaceOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_addcdiv`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddcdivScalarOptions {
+    pub(super) value: Scalar,
+}
+impl Default for ForeachAddcdivScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddcdivScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddcdivScalarOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_addcdiv_`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddcdivScalarInplaceOptions {
+    pub(super) value: Scalar,
+}
+impl Default for ForeachAddcdivScalarInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddcdivScalarInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddcdivScalarInplaceOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_norm`.
+#[derive(Clone, Debug)]
+pub struct ForeachNormScalarOptions {
+    pub(super) ord: Scalar,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for ForeachNormScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachNormScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachNormScalarOptions { ord: Scalar::Int(2), dtype: None }
+    }
+    /// Sets `ord` (default `2`).
+    pub fn ord(mut self, ord: impl Into<Scalar>) -> Self {
+        self.ord = ord.into();
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_powsum`.
+#[derive(Clone, Debug)]
+pub struct ForeachPowsumScalarOptions {
+    pub(super) ord: Scalar,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for ForeachPowsumScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachPowsumScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachPowsumScalarOptions { ord: Scalar::Int(2), dtype: None }
+    }
+    /// Sets `ord` (default `2`).
+    pub fn ord(mut self, ord: impl Into<Scalar>) -> Self {
+        self.ord = ord.into();
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
     }
 }

@@ -891,6 +891,73 @@ fn var_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim:
     .and_then(Results::from_values)
 }
 
+fn var_dim_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("var", &[self_], &[&*out])?;
+    let r = f::var_dim(self_, dim, unbiased, keepdim)?;
+    out::copy_to_out("var_dim", out, &r)
+}
+/// Type of [`VAR_DIM_OUT`].
+pub type VarDimOutFn = fn(&Tensor, Option<&[i64]>, bool, bool, &mut Tensor) -> Result<()>;
+/// `var.dim_out`: Variance over dimensions; `unbiased` is correction 1, else 0.
+pub static VAR_DIM_OUT: Op<VarDimOutFn> =
+    Op::composite(&VAR_DIM_OUT_INFO, var_dim_out_cpu, var_dim_out_adaptor);
+static VAR_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "var.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::Required),
+            a("unbiased", Ty::Bool, D::Bool(true)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.var"],
+    composite: true,
+    boxed: var_dim_out_boxed,
+    doc: "Variance over dimensions; `unbiased` is correction 1, else 0.",
+    grad: Differentiability::Composite,
+};
+fn var_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::var_dim_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn var_dim_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &VAR_DIM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            unbiased.into_value(),
+            keepdim.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 fn var_mean_cpu(
     self_: &Tensor,
     dim: Option<&[i64]>,
@@ -1201,6 +1268,73 @@ fn std_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim:
         vec![self_.into_value(), dim.into_value(), unbiased.into_value(), keepdim.into_value()],
     )
     .and_then(Results::from_values)
+}
+
+fn std_dim_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("std", &[self_], &[&*out])?;
+    let r = f::std_dim(self_, dim, unbiased, keepdim)?;
+    out::copy_to_out("std_dim", out, &r)
+}
+/// Type of [`STD_DIM_OUT`].
+pub type StdDimOutFn = fn(&Tensor, Option<&[i64]>, bool, bool, &mut Tensor) -> Result<()>;
+/// `std.dim_out`: Standard deviation over dimensions; `unbiased` is correction 1, else 0.
+pub static STD_DIM_OUT: Op<StdDimOutFn> =
+    Op::composite(&STD_DIM_OUT_INFO, std_dim_out_cpu, std_dim_out_adaptor);
+static STD_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "std.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::Required),
+            a("unbiased", Ty::Bool, D::Bool(true)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.std"],
+    composite: true,
+    boxed: std_dim_out_boxed,
+    doc: "Standard deviation over dimensions; `unbiased` is correction 1, else 0.",
+    grad: Differentiability::Composite,
+};
+fn std_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::std_dim_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn std_dim_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &STD_DIM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            unbiased.into_value(),
+            keepdim.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 fn std_mean_cpu(
@@ -3607,6 +3741,60 @@ fn linalg_vector_norm_out_adaptor(
     )?;
     *out = arg(&v, 0)?;
     Ok(())
+}
+
+/// Type of [`LINALG_POWSUM`].
+pub type LinalgPowsumFn = fn(&Tensor, Scalar, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
+/// `linalg__powsum`: Sum of `abs(x)^ord`: a vector norm before its root.
+pub static LINALG_POWSUM: Op<LinalgPowsumFn> =
+    Op::composite(&LINALG_POWSUM_INFO, f::linalg_powsum, linalg_powsum_adaptor);
+static LINALG_POWSUM_INFO: OpInfo = OpInfo {
+    name: "linalg__powsum",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("ord", Ty::Scalar, D::Int(2)),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: linalg_powsum_boxed,
+    doc: "Sum of `abs(x)^ord`: a vector norm before its root.",
+    grad: Differentiability::Composite,
+};
+fn linalg_powsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_powsum(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn linalg_powsum_adaptor(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LINALG_POWSUM_INFO,
+        vec![
+            self_.into_value(),
+            ord.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
 }
 
 /// Type of [`NORM`].

@@ -227,9 +227,17 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.is_conj", |a, _| one(self_(a)?.is_conj())),
     ("torch.is_conj", |a, _| one(self_(a)?.is_conj())),
     ("torch.Tensor.is_neg", |a, _| one(self_(a)?.is_neg())),
+    ("torch.is_neg", |a, _| one(self_(a)?.is_neg())),
+    ("torch.is_signed", |a, _| one(self_(a)?.is_signed())),
+    ("torch.Tensor.is_set_to", |a, _| {
+        let (t, o) = (self_(a)?, self_(a.get(1..).unwrap_or(&[]))?);
+        let geometry = |t: &Tensor| (t.sizes().to_vec(), t.strides().to_vec(), t.storage_offset());
+        one(t.storage().same(o.storage()) && geometry(t) == geometry(o))
+    }),
     ("torch.is_tensor", |a, _| one(matches!(a.first(), Some(Value::Tensor(_))))),
     ("torch.Tensor.item", |a, _| one(item(self_(a)?)?)),
     ("torch.Tensor.__bool__", |a, _| one(truth(self_(a)?)?)),
+    ("torch.Tensor.__nonzero__", |a, _| one(truth(self_(a)?)?)),
     ("torch.Tensor.__int__", |a, _| one(python_int(a)?)),
     ("torch.Tensor.__index__", |a, _| {
         let t = self_(a)?;
@@ -260,14 +268,9 @@ const NATIVE: &[(&str, NativeFn)] = &[
         promotion::set_default_dtype(dtype_of(a.first())?)?;
         Ok(vec![Value::None])
     }),
-    ("torch.manual_seed", |a, _| match a.first() {
-        Some(Value::Int(s)) => Ok(vec![Value::Generator(crate::generator::manual_seed(*s as u64))]),
-        _ => Err(Error::type_("manual_seed(): argument 'seed' must be int")),
-    }),
-    ("torch.initial_seed", |_, _| one(crate::generator::initial_seed() as i64)),
 ];
 
-fn truth(t: &Tensor) -> Result<bool> {
+pub(super) fn truth(t: &Tensor) -> Result<bool> {
     match t.numel() {
         1 => Ok(item(t)?.to_bool()),
         0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),

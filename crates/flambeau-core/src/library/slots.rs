@@ -7,13 +7,13 @@ use crate::value::{FromValue, IntoValue, Value};
 use crate::{Device, ensure};
 
 /// The arguments of a function by its parameters' names: those left out are `None`.
-pub(super) struct Slots<'a> {
+pub(crate) struct Slots<'a> {
     name: &'static str,
     parameters: &'static [&'static str],
-    pub(super) values: Vec<Option<&'a Value>>,
+    pub(crate) values: Vec<Option<&'a Value>>,
 }
 impl<'a> Slots<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &'static str,
         parameters: &'static [&'static str],
         args: &'a [Value],
@@ -42,7 +42,7 @@ impl<'a> Slots<'a> {
         Ok(Slots { name, parameters, values })
     }
     /// A required argument.
-    pub(super) fn must(&self, i: usize) -> Result<&'a Value> {
+    pub(crate) fn must(&self, i: usize) -> Result<&'a Value> {
         self.values[i].ok_or_else(|| {
             Error::type_(format!(
                 "{}() missing 1 required positional argument: '{}'",
@@ -51,16 +51,16 @@ impl<'a> Slots<'a> {
         })
     }
     /// An argument, unless it was left out or is `None`.
-    pub(super) fn get<T: FromValue>(&self, i: usize) -> Result<Option<T>> {
+    pub(crate) fn get<T: FromValue>(&self, i: usize) -> Result<Option<T>> {
         match self.values[i] {
             None | Some(Value::None) => Ok(None),
             Some(v) => T::from_value(v).map(Some),
         }
     }
-    pub(super) fn tensor(&self) -> Result<Tensor> {
+    pub(crate) fn tensor(&self) -> Result<Tensor> {
         Tensor::from_value(self.must(0)?)
     }
-    pub(super) fn device(&self, i: usize) -> Result<Option<Device>> {
+    pub(crate) fn device(&self, i: usize) -> Result<Option<Device>> {
         match self.values[i] {
             Some(Value::Str(s)) => Device::parse(s).map(Some),
             _ => self.get(i),
@@ -68,6 +68,6 @@ impl<'a> Slots<'a> {
     }
 }
 /// One result.
-pub(super) fn one(v: impl IntoValue) -> Result<Vec<Value>> {
+pub(crate) fn one(v: impl IntoValue) -> Result<Vec<Value>> {
     Ok(vec![v.into_value()])
 }

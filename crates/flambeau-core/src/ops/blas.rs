@@ -628,3 +628,52 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
     }
     acc.map_or_else(|| ops::clone(self_, None), Ok)
 }
+
+/// Factors in the dtype that the result shall have.
+fn widened(a: &Tensor, b: &Tensor, d: DType) -> Result<(Tensor, Tensor)> {
+    let half = matches!(a.dtype(), DType::F16 | DType::BF16);
+    ensure!(
+        d == a.dtype() || (half && d == DType::F32),
+        Runtime,
+        "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs"
+    );
+    same_dtype(a, b)?;
+    Ok((to_dtype(a, d)?, to_dtype(b, d)?))
+}
+fn to_dtype(t: &Tensor, d: DType) -> Result<Tensor> {
+    ops::to(t, Some(d), None, None, None, false, false, None)
+}
+/// `mm.dtype`
+pub fn mm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    let (a, b) = widened(self_, mat2, out_dtype)?;
+    ops::mm(&a, &b)
+}
+/// `bmm.dtype`
+pub fn bmm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    let (a, b) = widened(self_, mat2, out_dtype)?;
+    ops::bmm(&a, &b)
+}
+/// `addmm.dtype`
+pub fn addmm_dtype(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let (a, b) = widened(mat1, mat2, out_dtype)?;
+    ops::addmm(&to_dtype(self_, out_dtype)?, &a, &b, beta, alpha)
+}
+/// `baddbmm.dtype`
+pub fn baddbmm_dtype(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let (a, b) = widened(batch1, batch2, out_dtype)?;
+    ops::baddbmm(&to_dtype(self_, out_dtype)?, &a, &b, beta, alpha)
+}

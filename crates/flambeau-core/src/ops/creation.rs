@@ -1,5 +1,6 @@
 //! Factories.
 
+use crate::determinism::fill_uninitialized;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::geometry::{self, SizeVec};
@@ -36,11 +37,11 @@ pub fn empty(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
-    match memory_format {
-        None | Some(MemoryFormat::Contiguous) => Tensor::empty_raw(size, dtype, device),
-        Some(MemoryFormat::Preserve) => Err(Error::runtime("unsupported memory format Preserve")),
-        Some(f) => Tensor::empty_strided_raw(size, &geometry::format_strides(size, f)?, dtype, device),
-    }
+    fill_uninitialized(match memory_format {
+        None | Some(MemoryFormat::Contiguous) => Tensor::empty_raw(size, dtype, device)?,
+        Some(MemoryFormat::Preserve) => return Err(Error::runtime("unsupported memory format Preserve")),
+        Some(f) => Tensor::empty_strided_raw(size, &geometry::format_strides(size, f)?, dtype, device)?,
+    })
 }
 
 /// `empty_strided`
@@ -53,7 +54,7 @@ pub fn empty_strided(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
-    Tensor::empty_strided_raw(size, stride, dtype, device)
+    fill_uninitialized(Tensor::empty_strided_raw(size, stride, dtype, device)?)
 }
 
 /// `zeros`
@@ -127,7 +128,7 @@ pub fn empty_like(
 ) -> Result<Tensor> {
     let (dtype, device) = like(self_, dtype, layout, device, pin_memory)?;
     let st: SizeVec = format_like(self_, memory_format)?;
-    Tensor::empty_strided_raw(self_.sizes(), &st, dtype, device)
+    fill_uninitialized(Tensor::empty_strided_raw(self_.sizes(), &st, dtype, device)?)
 }
 fn like(
     self_: &Tensor,

@@ -529,12 +529,14 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
         "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}"
     );
     for t in tensors {
-        ensure!(
-            t.dim() <= 1,
-            Runtime,
-            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {:?}",
-            t.sizes()
-        );
+        if t.dim() > 1 {
+            let shown = if t.device() == crate::Device::Cpu && !t.dtype().is_complex() {
+                crate::print::cpp_text(t)?
+            } else {
+                crate::geometry::fmt_sizes(t.sizes())
+            };
+            bail!(Runtime, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shown}");
+        }
         ensure!(
             t.dtype() == tensors[0].dtype(),
             Runtime,

@@ -9,6 +9,7 @@ pub(crate) mod composed;
 pub(crate) mod copy;
 pub(crate) mod creation;
 pub(crate) mod einsum;
+pub(crate) mod foreach;
 pub mod indexing;
 pub(crate) mod joining;
 pub(crate) mod numeric;

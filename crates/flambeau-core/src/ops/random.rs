@@ -19,7 +19,7 @@ fn draw(
     label: &str,
     self_: &Tensor,
     generator: Option<&Generator>,
-    kernel: impl FnOnce(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
+    kernel: &dyn Fn(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
 ) -> Result<()> {
     if self_.device() == Device::Meta || self_.numel() == 0 {
         return Ok(());
@@ -77,7 +77,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         "\"check_uniform_bounds\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
     );
-    draw("check_uniform_bounds", self_, generator, |g, out, _| ok(erased::uniform(g, out, from, to)))
+    draw("check_uniform_bounds", self_, generator, &|g, out, _| ok(erased::uniform(g, out, from, to)))
 }
 /// `normal_`
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
@@ -86,14 +86,14 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
         // parts of a unit complex normal have variance one half each; PyTorch moves both by the mean
         return through_parts(self_, |parts| normal_(parts, mean, std / std::f64::consts::SQRT_2, generator));
     }
-    draw("normal_kernel_cpu", self_, generator, |g, out, serial| {
+    draw("normal_kernel_cpu", self_, generator, &|g, out, serial| {
         ok(if serial { erased::normal_serial(g, out, mean, std) } else { erased::normal(g, out, mean, std) })
     })
 }
 /// `log_normal_`
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
-    draw("log_normal_cpu", self_, generator, |g, out, _| ok(erased::log_normal(g, out, mean, std)))
+    draw("log_normal_cpu", self_, generator, &|g, out, _| ok(erased::log_normal(g, out, mean, std)))
 }
 /// `exponential_`
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
@@ -104,7 +104,7 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
         "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         self_.dtype().scalar_type_name()
     );
-    draw("exponential_cpu", self_, generator, |g, out, _| ok(erased::exponential(g, out, lambd)))
+    draw("exponential_cpu", self_, generator, &|g, out, _| ok(erased::exponential(g, out, lambd)))
 }
 /// `cauchy_`
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
@@ -115,12 +115,12 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         crate::ops::indexing::plain_name(self_.dtype())
     );
-    draw("cauchy_cpu", self_, generator, |g, out, _| ok(erased::cauchy(g, out, median, sigma)))
+    draw("cauchy_cpu", self_, generator, &|g, out, _| ok(erased::cauchy(g, out, median, sigma)))
 }
 /// `geometric_`
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
-    draw("geometric_cpu", self_, generator, |g, out, _| ok(erased::geometric(g, out, p)))
+    draw("geometric_cpu", self_, generator, &|g, out, _| ok(erased::geometric(g, out, p)))
 }
 /// `bernoulli_.float`
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
@@ -130,7 +130,7 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
         bernoulli_float_(&real, p, generator)?;
         return copy_into(self_, &real);
     }
-    draw("bernoulli_scalar_cpu_", self_, generator, |g, out, _| ok(erased::bernoulli(g, out, p)))
+    draw("bernoulli_scalar_cpu_", self_, generator, &|g, out, _| ok(erased::bernoulli(g, out, p)))
 }
 /// `bernoulli_.Tensor`
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
@@ -233,11 +233,11 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
             );
             range_check(self_.dtype(), from, Some(to))?;
             let range = to.wrapping_sub(from) as u64;
-            draw("random_from_to", self_, generator, |g, out, _| {
+            draw("random_from_to", self_, generator, &|g, out, _| {
                 ok(erased::random_from_to(g, out, range, from))
             })
         }
-        None if from == i64::MIN => draw("random_from_to", self_, generator, |g, out, _| {
+        None if from == i64::MIN => draw("random_from_to", self_, generator, &|g, out, _| {
             ok(erased::random_from_to(g, out, 0, i64::MIN))
         }),
         None => {
@@ -255,7 +255,7 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
             };
             range_check(self_.dtype(), from, None)?;
             let range = (hi as u64).wrapping_sub(from as u64).wrapping_add(1);
-            draw("random_from_to", self_, generator, |g, out, _| {
+            draw("random_from_to", self_, generator, &|g, out, _| {
                 ok(erased::random_from_to(g, out, range, from))
             })
         }
@@ -267,7 +267,7 @@ pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Res
 }
 /// `random_`
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    draw("random_", self_, generator, |g, out, _| ok(erased::random_full(g, out)))
+    draw("random_", self_, generator, &|g, out, _| ok(erased::random_full(g, out)))
 }
 
 type Opt<T> = Option<T>;
@@ -283,25 +283,28 @@ fn fresh(
     Tensor::empty_raw(size, dtype, device)
 }
 macro_rules! factories {
-    ($($name:ident $like:ident |$t:ident, $g:ident| $fill:expr;)*) => {$(
+    ($($name:ident $like:ident $with:ident |$t:ident, $g:ident| $fill:expr;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(size: &[i64], $g: Opt<&Generator>, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             let $t = fresh(size, dtype, layout, device, pin_memory)?;
             $fill?;
             Ok($t)
         }
-        #[doc = concat!("`", stringify!($like), "`")]
-        pub fn $like(self_: &Tensor, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
+        #[doc = concat!("`", stringify!($like), ".generator`")]
+        pub fn $with(self_: &Tensor, $g: Opt<&Generator>, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
             let $t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-            let $g: Opt<&Generator> = None;
             $fill?;
             Ok($t)
+        }
+        #[doc = concat!("`", stringify!($like), "`")]
+        pub fn $like(self_: &Tensor, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
+            $with(self_, None, dtype, layout, device, pin_memory, memory_format)
         }
     )*};
 }
 factories! {
-    rand rand_like |t, g| uniform_any(&t, g);
-    randn randn_like |t, g| normal_(&t, 0.0, 1.0, g);
+    rand rand_like rand_like_generator |t, g| uniform_any(&t, g);
+    randn randn_like randn_like_generator |t, g| normal_(&t, 0.0, 1.0, g);
 }
 fn uniform_any(t: &Tensor, g: Option<&Generator>) -> Result<()> {
     if t.is_complex() {
@@ -337,6 +340,36 @@ pub fn randint(
 ) -> Result<Tensor> {
     randint_low(0, high, size, generator, dtype, layout, device, pin_memory)
 }
+/// `randint_like.low_generator_dtype`
+#[allow(clippy::too_many_arguments)]
+pub fn randint_like_low_generator(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Opt<&Generator>,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+    memory_format: Opt<MemoryFormat>,
+) -> Result<Tensor> {
+    let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    random_from_(&t, low, Some(high), generator)?;
+    Ok(t)
+}
+/// `randint_like.generator`
+pub fn randint_like_generator(
+    self_: &Tensor,
+    high: i64,
+    generator: Opt<&Generator>,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+    memory_format: Opt<MemoryFormat>,
+) -> Result<Tensor> {
+    randint_like_low_generator(self_, 0, high, generator, dtype, layout, device, pin_memory, memory_format)
+}
 /// `randint_like.low_dtype`
 pub fn randint_like_low(
     self_: &Tensor,
@@ -348,9 +381,7 @@ pub fn randint_like_low(
     pin_memory: Opt<bool>,
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
-    let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    random_from_(&t, low, Some(high), None)?;
-    Ok(t)
+    randint_like_low_generator(self_, low, high, None, dtype, layout, device, pin_memory, memory_format)
 }
 /// `randint_like`
 pub fn randint_like(
@@ -362,7 +393,7 @@ pub fn randint_like(
     pin_memory: Opt<bool>,
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
-    randint_like_low(self_, 0, high, dtype, layout, device, pin_memory, memory_format)
+    randint_like_low_generator(self_, 0, high, None, dtype, layout, device, pin_memory, memory_format)
 }
 /// The largest number of a permutation must fit its dtype.
 fn randperm_fits(n: i64, d: DType) -> Result<()> {
@@ -398,7 +429,7 @@ pub fn randperm(
     let d = dtype.unwrap_or(DType::I64);
     randperm_fits(n, d)?;
     let t = fresh(&[n], Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
-    draw("randperm", &t, generator, |g, out, _| ok(erased::randperm(g, out)))?;
+    draw("randperm", &t, generator, &|g, out, _| ok(erased::randperm(g, out)))?;
     Ok(t)
 }
 

@@ -3,7 +3,7 @@
 //! Functions of `torch`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Means of windows that split one dimension evenly into `output_size`.
 #[doc(alias = "torch.adaptive_avg_pool1d")]
@@ -43,6 +43,13 @@ pub fn adaptive_max_pool1d_with(
     o: AdaptiveMaxPool1dWithIndicesOptions,
 ) -> (Tensor, Tensor) {
     expect(ops::adaptive_max_pool1d_with_indices(input, &output_size.into_dims(), o.return_indices))
+}
+
+/// `alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.alpha_dropout_")]
+#[track_caller]
+pub fn alpha_dropout_(input: &Tensor, p: f64, train: bool) {
+    expect(ops::alpha_dropout_train_(input, p, train));
 }
 
 /// `alpha_dropout` with all arguments required.
@@ -509,6 +516,13 @@ pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptio
     expect(ops::cosine_similarity(x1, x2, o.dim, o.eps))
 }
 
+/// `dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.dropout_")]
+#[track_caller]
+pub fn dropout_(input: &Tensor, p: f64, train: bool) {
+    expect(ops::dropout_train_(input, p, train));
+}
+
 /// `dropout` with all arguments required.
 #[doc(alias = "torch.dropout")]
 #[track_caller]
@@ -538,6 +552,13 @@ pub fn embedding_renorm_(input: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     expect(ops::embedding_renorm_(input, indices, max_norm, norm_type));
 }
 
+/// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.feature_alpha_dropout_")]
+#[track_caller]
+pub fn feature_alpha_dropout_(input: &Tensor, p: f64, train: bool) {
+    expect(ops::feature_alpha_dropout_train_(input, p, train));
+}
+
 /// `feature_alpha_dropout` with all arguments required.
 #[doc(alias = "torch.feature_alpha_dropout")]
 #[track_caller]
@@ -550,6 +571,13 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tenso
 #[track_caller]
 pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Tensor {
     expect(ops::feature_dropout(input, p, train))
+}
+
+/// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.feature_dropout_")]
+#[track_caller]
+pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) {
+    expect(ops::feature_dropout_(input, p, train));
 }
 
 /// Normalises groups of channels of each sample.

@@ -75,6 +75,11 @@ const fn nu(mut a: Arg) -> Arg {
 }
 
 #[allow(dead_code)]
+fn chosen(d: Option<prelude::Device>) -> Option<prelude::Device> {
+    flambeau_core::settings::chosen(d)
+}
+
+#[allow(dead_code)]
 fn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {
     let t = r?;
     if requires_grad {
@@ -235,6 +240,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &loss::NLL_LOSS,
     &loss::CROSS_ENTROPY,
     &norm::NATIVE_BATCH_NORM,
+    &norm::NATIVE_BATCH_NORM_OUT,
     &norm::NATIVE_BATCH_NORM_BACKWARD,
     &norm::BATCH_NORM,
     &norm::BATCH_NORM_TORCH,

@@ -85,6 +85,150 @@ fn native_batch_norm_adaptor(
     .and_then(Results::from_values)
 }
 
+fn native_batch_norm_out_cpu(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    let r = f::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
+    out::copy_to_out("native_batch_norm", out0, &r.0)?;
+    out::copy_to_out("native_batch_norm", out1, &r.1)?;
+    out::copy_to_out("native_batch_norm", out2, &r.2)
+}
+fn native_batch_norm_out_meta(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    let r = f::native_batch_norm_meta_fn(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+    )?;
+    out::copy_to_out("native_batch_norm", out0, &r.0)?;
+    out::copy_to_out("native_batch_norm", out1, &r.1)?;
+    out::copy_to_out("native_batch_norm", out2, &r.2)
+}
+/// Type of [`NATIVE_BATCH_NORM_OUT`].
+pub type NativeBatchNormOutFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    bool,
+    f64,
+    f64,
+    &mut Tensor,
+    &mut Tensor,
+    &mut Tensor,
+) -> Result<()>;
+/// `native_batch_norm.out`: Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
+pub static NATIVE_BATCH_NORM_OUT: Op<NativeBatchNormOutFn> = Op::new(
+    &NATIVE_BATCH_NORM_OUT_INFO,
+    &[(Key::Cpu, native_batch_norm_out_cpu), (Key::Meta, native_batch_norm_out_meta)],
+    native_batch_norm_out_adaptor,
+);
+static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
+    name: "native_batch_norm.out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::OptTensor, D::Required),
+            a("running_var", Ty::OptTensor, D::Required),
+            a("training", Ty::Bool, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+            mu(kw("output", Ty::Tensor, D::Required)),
+            mu(kw("save_mean", Ty::Tensor, D::Required)),
+            mu(kw("save_invstd", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &["torch.native_batch_norm"],
+    composite: false,
+    boxed: native_batch_norm_out_boxed,
+    doc: "Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.",
+    grad: Differentiability::Formula,
+};
+fn native_batch_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 8)?;
+    let mut out1 = arg::<Tensor>(a, 9)?;
+    let mut out2 = arg::<Tensor>(a, 10)?;
+    ops::native_batch_norm_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out0,
+        &mut out1,
+        &mut out2,
+    )?;
+    Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
+}
+fn native_batch_norm_out_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NATIVE_BATCH_NORM_OUT_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
+            training.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+            (&*out2).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    *out2 = arg(&v, 2)?;
+    Ok(())
+}
+
 /// Type of [`NATIVE_BATCH_NORM_BACKWARD`].
 pub type NativeBatchNormBackwardFn = fn(
     &Tensor,

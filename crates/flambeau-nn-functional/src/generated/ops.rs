@@ -1088,6 +1088,7 @@ pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 }
 
 /// `dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.dropout_")]
 pub fn dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
     (dropout::DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
@@ -1132,6 +1133,7 @@ pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor
 }
 
 /// `alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.alpha_dropout_")]
 pub fn alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
     (dropout::ALPHA_DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
@@ -1152,6 +1154,7 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Resul
 }
 
 /// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.feature_alpha_dropout_")]
 pub fn feature_alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
     (dropout::FEATURE_ALPHA_DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
@@ -1164,6 +1167,7 @@ pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.feature_dropout_")]
 pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
     (dropout::FEATURE_DROPOUT_.get(input.key_set())?)(input, p, train)
@@ -1876,6 +1880,36 @@ pub fn native_batch_norm(
     (norm::NATIVE_BATCH_NORM.get(
         input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
     )?)(input, weight, bias, running_mean, running_var, training, momentum, eps)
+}
+
+/// Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.native_batch_norm")]
+pub fn native_batch_norm_out(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    out::writable(out2)?;
+    (norm::NATIVE_BATCH_NORM_OUT.get(
+        input.key_set()
+            | opt_keys(weight)
+            | opt_keys(bias)
+            | opt_keys(running_mean)
+            | opt_keys(running_var)
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
 }
 
 /// Gradients of batch normalisation; empty tensors for those that the mask leaves out.

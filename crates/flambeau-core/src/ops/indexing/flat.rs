@@ -249,6 +249,9 @@ pub fn take_cpu(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
 }
 /// `put_`
 pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+    if !accumulate {
+        crate::determinism::alert_not_deterministic("put_")?;
+    }
     ensure!(
         index.dtype() == DType::I64,
         Runtime,

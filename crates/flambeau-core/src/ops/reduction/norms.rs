@@ -140,3 +140,22 @@ pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
     }
     ops::norm(v, Some(Scalar::Int(pow)), Some(&others), true, None)
 }
+/// `linalg__powsum`
+pub fn linalg_powsum(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let d = dtype.unwrap_or(self_.dtype());
+    if !(d.is_floating() || d.is_complex()) {
+        return Err(Error::not_implemented_for("powsum_cpu", d));
+    }
+    let x = match dtype {
+        Some(d) => ops::to(self_, Some(d), None, None, None, false, false, None)?,
+        None => self_.clone(),
+    };
+    let power = ops::pow(&ops::abs(&x)?, &crate::ergonomic::wrapped_number(ord)?)?;
+    ops::sum(&power, dim, keepdim, None)
+}
