@@ -382,9 +382,19 @@ pub fn as_strided_scatter(
         crate::geometry::fmt_sizes(src.sizes()),
         crate::geometry::fmt_sizes(size)
     );
-    let out = ops::clone(self_, None)?;
+    let out = same_layout(self_)?;
     ops::copy_(&ops::as_strided(&out, size, stride, storage_offset)?, src, false)?;
     Ok(out)
+}
+/// A copy of a tensor's whole memory, with the tensor's place in it.
+fn same_layout(t: &Tensor) -> Result<Tensor> {
+    if t.device() == Device::Meta || geometry::has_internal_overlap(t.sizes(), t.strides()) {
+        return ops::clone(t, None);
+    }
+    let n = (t.storage().nbytes() / t.element_size()) as i64;
+    let all = Tensor::from_storage(t.storage(), &[n], &[1], 0, t.dtype())?;
+    let (sizes, strides) = (SizeVec::from_slice(t.sizes()), SizeVec::from_slice(t.strides()));
+    ops::clone(&all, None)?.view_typed(sizes, strides, t.storage_offset(), t.dtype(), t.lazy_bits())
 }
 
 /// `as_strided_scatter` on the meta device.
