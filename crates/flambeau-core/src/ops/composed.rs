@@ -382,9 +382,30 @@ pub fn as_strided_scatter(
         crate::geometry::fmt_sizes(src.sizes()),
         crate::geometry::fmt_sizes(size)
     );
-    let out = ops::clone(self_, None)?;
+    let out = same_layout(self_)?;
     ops::copy_(&ops::as_strided(&out, size, stride, storage_offset)?, src, false)?;
     Ok(out)
+}
+/// A copy of a tensor's whole memory, with the tensor's place in it.
+fn same_layout(t: &Tensor) -> Result<Tensor> {
+    if t.device() == Device::Meta || geometry::has_internal_overlap(t.sizes(), t.strides()) {
+        return ops::clone(t, None);
+    }
+    let n = (t.storage().nbytes() / t.element_size()) as i64;
+    let all = Tensor::from_storage(t.storage(), &[n], &[1], 0, t.dtype())?;
+    let (sizes, strides) = (SizeVec::from_slice(t.sizes()), SizeVec::from_slice(t.strides()));
+    ops::clone(&all, None)?.view_typed(sizes, strides, t.storage_offset(), t.dtype(), t.lazy_bits())
+}
+
+/// `as_strided_scatter` on the meta device.
+pub fn as_strided_scatter_meta_fn(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    as_strided_scatter(self_, src, size, stride, storage_offset)
 }
 
 /// `linalg_multi_dot`
