@@ -4,6 +4,7 @@
 //! no code for single operators here; what cannot hold for a row stands in the lists that the test gives.
 
 mod sample;
+mod table;
 
 use flambeau_autograd::forward_ad::{self, dual_level, make_dual};
 use flambeau_autograd::gradcheck::{GradcheckOptions, gradcheck, gradgradcheck};
@@ -13,8 +14,9 @@ use flambeau_core::dispatch::{AnyOp, registry};
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, generator, ops};
 use num_complex::Complex;
 use sample::{Call, Run};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
+use table::{Form, Row, caught, form, out_of, row_of, table};
 
 /// What does not hold for every row, by the row's name. Entries that are not needed are errors too.
 #[derive(Default)]
@@ -31,74 +33,6 @@ pub struct Exceptions {
     pub no_forward: &'static [&'static str],
     /// Reads memory, not elements: another result for strided inputs.
     pub memory: &'static [&'static str],
-}
-
-/// What the table says about a row beyond the registry.
-struct Row {
-    samples: Vec<toml::Table>,
-    diff_outputs: Vec<String>,
-    /// Arguments with a formula; `None` for composites.
-    formulas: Option<BTreeSet<String>>,
-}
-
-fn table(dir: &Path) -> BTreeMap<String, Row> {
-    let mut rows = BTreeMap::new();
-    for file in std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().path()) {
-        let text: toml::Table = std::fs::read_to_string(&file).unwrap().parse().unwrap();
-        for op in text.get("op").and_then(toml::Value::as_array).into_iter().flatten() {
-            let schema = op["schema"].as_str().unwrap();
-            let name = schema[..schema.find('(').unwrap()].to_string();
-            let samples = match op.get("sample") {
-                None => vec![toml::Table::new()],
-                Some(toml::Value::Array(a)) => a.iter().map(|s| s.as_table().unwrap().clone()).collect(),
-                Some(s) => vec![s.as_table().unwrap().clone()],
-            };
-            let diff_outputs = op.get("diff_outputs").and_then(toml::Value::as_array);
-            let formulas = op
-                .get("grad")
-                .and_then(toml::Value::as_table)
-                .map(|t| t.keys().flat_map(|k| k.split(',').map(|n| n.trim().to_string())).collect());
-            let diff_outputs =
-                diff_outputs.into_iter().flatten().map(|v| v.as_str().unwrap().to_string()).collect();
-            rows.insert(name, Row { samples, diff_outputs, formulas });
-        }
-    }
-    rows
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
-    Plain,
-    /// Writes its first argument.
-    Inplace,
-    Out,
-}
-fn form(op: &dyn AnyOp) -> Form {
-    let args = op.info().schema.args;
-    match args.iter().find(|a| a.mutated) {
-        None => Form::Plain,
-        Some(a) if a.kw_only => Form::Out,
-        Some(_) => Form::Inplace,
-    }
-}
-/// The row that a form belongs to: `add.Tensor` of `add_.Tensor` and `add.out`.
-fn row_of<'a>(rows: &'a BTreeMap<String, Row>, name: &str) -> Option<&'a Row> {
-    let plain = match name.split_once('.') {
-        Some((base, overload)) => format!("{}.{overload}", base.strip_suffix('_').unwrap_or(base)),
-        None => name.strip_suffix('_').unwrap_or(name).to_string(),
-    };
-    rows.get(name).or_else(|| rows.get(&plain))
-}
-/// Name of the operator that an `out=` form writes the results of.
-fn out_of(out: &dyn AnyOp) -> Option<&'static str> {
-    let base = |n: &'static str| n.split('.').next();
-    let info = out.info();
-    let args: Vec<_> = info.schema.args.iter().filter(|a| !a.mutated).copied().collect();
-    registry::crates()
-        .iter()
-        .flat_map(|c| c.ops)
-        .map(|o| o.info())
-        .find_map(|o| (base(o.name) == base(info.name) && o.schema.args == args).then_some(o.name))
 }
 
 fn differentiable(t: &Tensor) -> bool {
@@ -493,21 +427,6 @@ impl Walk<'_> {
                 Ok(())
             }
             other => Err(fail(format!("out= with a leaf gave {other:?}"))),
-        }
-    }
-}
-
-/// A panic (of an assertion in the library, or over a sample that does not parse) is one failure among others.
-fn caught<T>(f: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-    std::panic::set_hook(hook);
-    match result {
-        Ok(r) => r.map_err(|e| e.message().to_string()),
-        Err(p) => {
-            let text = p.downcast_ref::<String>().cloned();
-            Err(text.or_else(|| p.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default())
         }
     }
 }

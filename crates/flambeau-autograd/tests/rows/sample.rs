@@ -14,6 +14,8 @@
 //! | `i[2,0,1]`, `f[0.5,1.5](1,2)` | these values, in one dimension or in these sizes |
 //! | `none` | no tensor |
 
+#![allow(dead_code)] // each suite uses its part
+
 use flambeau_core::schema::{Arg, Default_, Ty};
 use flambeau_core::{B8, DType, Tensor, Value};
 use num_complex::Complex;
@@ -102,6 +104,7 @@ impl Values {
 
 struct Maker {
     run: Run,
+    scale: i64,
     values: Values,
     open: bool,
 }
@@ -139,7 +142,11 @@ impl Maker {
         let (items, mut range) = bracketed(rest, if given { ']' } else { ')' });
         let mut sizes: Vec<i64> = vec![items.len() as i64];
         if !given {
-            sizes = items.iter().map(|s| number(s)).collect();
+            sizes = items
+                .iter()
+                .map(|s| number(s))
+                .map(|n: i64| if n > 1 { n * self.scale } else { n })
+                .collect();
         } else if range.starts_with('(') {
             let (dims, rest) = bracketed(range, ')');
             sizes = dims.iter().map(|s| number(s)).collect();
@@ -272,7 +279,11 @@ fn dtype(name: &str) -> Option<DType> {
 
 /// The call of one sample.
 pub fn call(args: &'static [Arg], sample: &toml::Table, run: Run, seed: u64) -> Call {
-    let mut m = Maker { run, values: Values(seed), open: false };
+    scaled(args, sample, run, seed, 1)
+}
+/// The same with all sizes above 1 multiplied; whether the sample's other arguments allow that, the call says.
+pub fn scaled(args: &'static [Arg], sample: &toml::Table, run: Run, seed: u64, scale: i64) -> Call {
+    let mut m = Maker { run, scale, values: Values(seed), open: false };
     let mut c = Call { args: Vec::new(), leaves: Vec::new(), open: false };
     for (i, a) in args.iter().enumerate() {
         let (v, leaves) = match sample.get(a.name) {

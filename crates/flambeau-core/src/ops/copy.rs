@@ -25,7 +25,8 @@ pub(crate) fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
     if dst.lazy_bits() != src.lazy_bits() {
         // write through the lazy bits: the plain memory of dst gets the value with dst's bits applied
         let resolved = resolve_lazy(&src)?;
-        let mut v = resolved;
+        // bits of the destination are bits of its dtype
+        let mut v = cast_to(&resolved, dst.dtype())?;
         if dst.is_neg() {
             v = iter::pointwise(&NEG, &[&v], &[])?;
         }
