@@ -2,6 +2,7 @@
 
 pub mod keys;
 pub mod op;
+pub mod diverted;
 pub mod registry;
 pub mod tls;
 
