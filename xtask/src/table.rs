@@ -30,6 +30,24 @@ pub enum Grad {
     Formulas(Vec<(Vec<String>, String)>),
 }
 
+/// What `grad_fn` calls a row's node.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum NodeName {
+    Always(String),
+    /// For rows that are two overloads of PyTorch's, told apart by an optional argument that a formula uses.
+    ByArgument {
+        argument: String,
+        given: String,
+        absent: String,
+    },
+    /// For rows whose tensor arguments may be numbers, which PyTorch has overloads for: names by argument.
+    ByNumber {
+        number: BTreeMap<String, String>,
+        otherwise: String,
+    },
+}
+
 /// A further short form.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +62,13 @@ pub struct Short {
 enum Sample {
     One(toml::Table),
     Several(Vec<toml::Table>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ForEach {
+    Plain(bool),
+    Several(Vec<String>),
 }
 
 fn yes() -> bool {
@@ -86,6 +111,8 @@ struct RawRow {
     inplace_check: Option<String>,
     label: Option<String>,
     grad: Option<toml::Value>,
+    /// What `grad_fn` calls the row's node, where it is not `NameBackward0`.
+    node: Option<NodeName>,
     #[serde(default)]
     diff_outputs: Vec<String>,
     jvp: Option<String>,
@@ -94,6 +121,8 @@ struct RawRow {
     /// `false`: the row has no generated ergonomic forms (they are written by hand, or their names are taken).
     #[serde(default = "yes")]
     ergonomic: bool,
+    /// Forms over lists of tensors: `true`, or the argument lists of overloads.
+    foreach: Option<ForEach>,
     /// Arguments for the test suites, which read the table themselves: one table by argument name, or a list of them.
     sample: Option<Sample>,
 }
@@ -123,10 +152,15 @@ pub struct Row {
     pub inplace_check: Option<String>,
     pub label: String,
     pub grad: Grad,
+    pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
     pub jvp: Option<String>,
     pub short: Vec<Short>,
     pub ergonomic: bool,
+    /// Forms over lists of tensors, as codegen/foreach.rs reads them.
+    pub foreach: Vec<String>,
+    /// The text of a generated body; by hand if there is none.
+    pub body: Option<String>,
 }
 
 impl Row {
@@ -253,11 +287,15 @@ fn row(raw: RawRow) -> Result<Row, String> {
     if raw.out && !schema.returns.iter().all(|r| r.1.is_one_tensor()) {
         return Err("out needs tensor results".into());
     }
-    if raw.kind == Kind::View && raw.out {
+    let factory = schema.args.iter().any(|a| a.name == "layout");
+    if raw.kind == Kind::View && raw.out && !factory {
         return Err("views have no out form".into());
     }
     if grad == Grad::Composite && raw.kind != Kind::Composite {
         return Err("grad = \"composite\" is for composites".into());
+    }
+    if raw.node.is_some() && grad == Grad::None {
+        return Err("node names the gradient's node: the row has none".into());
     }
     if raw.meta_fn && raw.kind != Kind::Direct {
         return Err("meta_fn is for direct rows".into());
@@ -308,10 +346,17 @@ fn row(raw: RawRow) -> Result<Row, String> {
         check: raw.check,
         inplace_check: raw.inplace_check,
         grad,
+        node: raw.node,
         diff_outputs: raw.diff_outputs,
         jvp: raw.jvp,
         short: raw.short,
         ergonomic: raw.ergonomic,
+        foreach: match raw.foreach {
+            None | Some(ForEach::Plain(false)) => Vec::new(),
+            Some(ForEach::Plain(true)) => vec!["true".into()],
+            Some(ForEach::Several(l)) => l,
+        },
+        body: None,
     })
 }
 

@@ -326,3 +326,51 @@ fn softplus_keeps_its_budget() {
     let total: usize = parts.iter().map(|p| p.1).sum();
     assert!((10..=40).contains(&total), "softplus takes {total} hand-written lines: {parts:?}");
 }
+
+/// Crates in the order of their layers. A crate names only crates before it; what is said here of the lowest ones is that
+/// kernels know no tensor and no allocator, and memory knows neither.
+const LAYERS: &[&str] = &[
+    "flambeau-macros",
+    "flambeau-cpu",
+    "flambeau-memory",
+    "flambeau-core",
+    "flambeau-serialization",
+    "flambeau-autograd",
+    "flambeau-nn-functional",
+    "flambeau-nn",
+    "flambeau-optim",
+    "flambeau",
+    "flambeau-conformance",
+    "flambeau-bench",
+];
+const ALONE: &[&str] = &["flambeau-macros", "flambeau-cpu", "flambeau-memory"];
+
+#[test]
+fn dependencies_point_one_way() {
+    let mut broken = Vec::new();
+    for dir in
+        fs::read_dir(root().join("crates")).expect("the crates").map(|e| e.expect("a directory entry").path())
+    {
+        let manifest = fs::read_to_string(dir.join("Cargo.toml")).expect("a crate's manifest");
+        let manifest: toml::Table = manifest.parse().expect("a manifest parses");
+        let name = manifest["package"]["name"].as_str().expect("a name");
+        let Some(layer) = LAYERS.iter().position(|l| *l == name) else {
+            broken.push(format!("{name} has no layer"));
+            continue;
+        };
+        let used = manifest.get("dependencies").and_then(|d| d.as_table()).into_iter().flat_map(|d| d.keys());
+        for used in used.filter(|u| u.starts_with("flambeau")) {
+            if ALONE.contains(&name) || LAYERS.iter().position(|l| l == used).is_none_or(|l| l >= layer) {
+                broken.push(format!("{name} depends on {used}"));
+            }
+        }
+    }
+    report("dependencies point one way", &broken);
+
+    // Storage is what operators stand on.
+    let storage = "crates/flambeau-core/src/storage.rs";
+    let known: Vec<_> = sources().into_iter().filter(|s| s.path == storage).collect();
+    assert_eq!(known.len(), 1);
+    let knows = words(&known[0].code, "ops").map(|at| format!("{storage}:{}", line_of(&known[0].code, at)));
+    report("storage knows no operators", &knows.collect::<Vec<_>>());
+}

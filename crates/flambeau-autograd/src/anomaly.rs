@@ -2,7 +2,7 @@
 
 use crate::grad_mode::{self, ANOMALY, ModeGuard, NO_NAN_CHECK};
 use crate::hooks::{self, Made};
-use flambeau_core::graph::Node;
+use flambeau_core::graph::{Node, node_name};
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -129,9 +129,9 @@ fn is_library(frame: &str) -> bool {
 pub(crate) fn place(node: &dyn Node) -> String {
     let Some(m) = hooks::extra(node).and_then(|x| x.made.get()) else { return String::new() };
     match (m.location, m.backtrace.as_str()) {
-        (Some(l), _) => format!("\nForward call of {}: {l}", node.name()),
+        (Some(l), _) => format!("\nForward call of {}: {l}", node_name(node)),
         (None, "") => String::new(),
-        (None, b) => format!("\nForward call of {} (innermost first):{b}", node.name()),
+        (None, b) => format!("\nForward call of {} (innermost first):{b}", node_name(node)),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::grad_mode;
 use crate::hooks;
 use crate::state;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta};
+use flambeau_core::graph::{Edge, Node, NodeHeader, OutputMeta, node_name};
 use flambeau_core::iter;
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
@@ -257,7 +257,7 @@ fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>
     if ins.len() > edges.len() && ins[edges.len()..].iter().any(Option::is_some) {
         return Err(Error::autograd(format!(
             "function {} returned an incorrect number of gradients (expected {}, got {})",
-            node.name(),
+            node_name(&*node),
             edges.len(),
             ins.len()
         )));
@@ -328,7 +328,7 @@ fn made_to_fit(node: &dyn Node, i: usize, meta: &OutputMeta, mut g: Tensor) -> R
             return Err(located(
                 Error::autograd(format!(
                     "Function {} returned an invalid gradient at index {i} - got {} but expected shape compatible with {}",
-                    node.name(),
+                    node_name(node),
                     fmt_sizes(g.sizes()),
                     fmt_sizes(&meta.sizes)
                 )),
@@ -341,7 +341,7 @@ fn made_to_fit(node: &dyn Node, i: usize, meta: &OutputMeta, mut g: Tensor) -> R
         if g.dim() != 0 {
             return Err(Error::autograd(format!(
                 "Function {} returned an invalid gradient at index {i} - expected device {} but got {}",
-                node.name(),
+                node_name(node),
                 meta.device,
                 g.device()
             )));
@@ -369,7 +369,7 @@ fn check_nan(node: &dyn Node, ins: &[Option<Tensor>]) -> Result<()> {
         {
             return Err(Error::autograd(format!(
                 "Function '{}' returned nan values in its {i}th output.{}",
-                node.name(),
+                node_name(node),
                 anomaly::place(node)
             )));
         }

@@ -8,7 +8,7 @@ use crate::inplace;
 use crate::state;
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::ergonomic::expect;
-use flambeau_core::graph::{self, Edge, Engine, Node, TensorHook};
+use flambeau_core::graph::{self, Edge, Engine, Node, TensorHook, node_name};
 use flambeau_core::{Error, Result, Tensor};
 use std::any::Any;
 use std::borrow::Cow;
@@ -29,14 +29,18 @@ pub static ENGINE: Engine = Engine {
     remove_hook: state::remove_hook,
     detach_: state::detach_,
     check_out: inplace::check_out,
+    check_inplace: inplace::check_changed,
     rebased_edge: state::history,
 };
 fn install() {
     graph::set_engine(&ENGINE);
 }
 /// What this crate brings to core: the engine and the derivatives of core's operators.
-pub static REG: CrateReg =
-    CrateReg { name: "flambeau-autograd", ops: &[], fills: &[install, crate::library::install, crate::generated::fill] };
+pub static REG: CrateReg = CrateReg {
+    name: "flambeau-autograd",
+    ops: &[],
+    fills: &[install, crate::library::install, crate::generated::fill],
+};
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static LINKED: &CrateReg = &REG;
 
@@ -47,7 +51,7 @@ pub struct GradFn(Edge);
 impl GradFn {
     /// `AddBackward0`
     pub fn name(&self) -> Cow<'static, str> {
-        self.0.node().name()
+        node_name(&**self.0.node())
     }
     /// Steps that get this one's results, with the number of the output each result belongs to.
     pub fn next_functions(&self) -> Vec<Option<(GradFn, u32)>> {

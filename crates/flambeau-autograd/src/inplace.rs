@@ -7,7 +7,7 @@ use crate::runtime::{self, Backward, Cx, Edges, Grads};
 use crate::saved::short_name;
 use crate::state::{self, Creation, History};
 use flambeau_core::geometry::SizeVec;
-use flambeau_core::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta};
+use flambeau_core::graph::{Edge, EdgeVec, Node, NodeHeader, OutputMeta, node_name};
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
@@ -38,6 +38,14 @@ pub fn check_inplace(t: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// [`check_inplace`] where grad mode is on.
+///
+/// # Errors
+/// As there.
+pub fn check_changed(t: &Tensor) -> Result<()> {
+    if is_recording() { check_inplace(t) } else { Ok(()) }
+}
+
 #[cold]
 fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
     let edge = t.first_edge();
@@ -49,14 +57,14 @@ fn forbidden_view(t: &Tensor, c: Creation, what: &str) -> Error {
         (Some(e), Creation::NoGrad(_) | Creation::Inference(_)) => format!(
             "Output {} of {} is a view of a view which was created in {made} and {what} modified inplace {now}.",
             e.nr,
-            short_name(&e.node().name())
+            short_name(&node_name(&**e.node()))
         ),
         (None, _) => format!("A view was created in {made} and {what} modified inplace {now}."),
         (Some(e), _) => {
             format!(
                 "Output {} of {} is a view and {what} modified inplace.",
                 e.nr,
-                short_name(&e.node().name())
+                short_name(&node_name(&**e.node()))
             )
         }
     };

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 type SetupFn = dyn Fn(&mut Context, &[Value], &[Value]) -> Result<()> + Send + Sync;
-type BackwardFn = dyn Fn(&BackwardContext<'_>, &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + Send + Sync;
+type BackwardFn =
+    dyn Fn(&BackwardContext<'_>, &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + Send + Sync;
 
 /// What a gradient rule consists of.
 struct Rule {
@@ -30,7 +31,10 @@ struct Rule {
 pub fn register_autograd(
     op: &mut CustomOpDef,
     setup_context: impl Fn(&mut Context, &[Value], &[Value]) -> Result<()> + Send + Sync + 'static,
-    backward: impl Fn(&BackwardContext<'_>, &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + Send + Sync + 'static,
+    backward: impl Fn(&BackwardContext<'_>, &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>
+    + Send
+    + Sync
+    + 'static,
 ) -> Result<()> {
     let name = op.name();
     register_autograd_in(op.library(), name, setup_context, backward)
@@ -43,9 +47,13 @@ pub fn register_autograd_in(
     library: &mut custom::Library,
     name: &str,
     setup_context: impl Fn(&mut Context, &[Value], &[Value]) -> Result<()> + Send + Sync + 'static,
-    backward: impl Fn(&BackwardContext<'_>, &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> + Send + Sync + 'static,
+    backward: impl Fn(&BackwardContext<'_>, &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>
+    + Send
+    + Sync
+    + 'static,
 ) -> Result<()> {
-    library.set_gradient(name, Arc::new(Rule { setup: Box::new(setup_context), backward: Box::new(backward) }))
+    library
+        .set_gradient(name, Arc::new(Rule { setup: Box::new(setup_context), backward: Box::new(backward) }))
 }
 
 /// The tensors of values, those in lists included.
@@ -207,8 +215,10 @@ fn wrong(op: &dyn AnyOp, what: String) -> Error {
 }
 fn copies(args: &[Value]) -> Result<Vec<Value>> {
     let all = tensors_of(args);
-    let made: Vec<Tensor> =
-        all.iter().map(|t| grad_mode::no_grad(|| ops::clone(&t.alias_detached(), None))).collect::<Result<_>>()?;
+    let made: Vec<Tensor> = all
+        .iter()
+        .map(|t| grad_mode::no_grad(|| ops::clone(&t.alias_detached(), None)))
+        .collect::<Result<_>>()?;
     Ok(refilled(args, &mut made.into_iter()))
 }
 
@@ -227,7 +237,10 @@ fn schema(op: &'static dyn AnyOp, args: &[Value]) -> Result<()> {
             // what nobody wrote is the same, NaN included
             let same = same && (untouched || ops::equal(t, &old)?);
             if !same && !a.mutated {
-                return Err(wrong(op, format!("argument {} is not defined as mutable but was mutated", a.name)));
+                return Err(wrong(
+                    op,
+                    format!("argument {} is not defined as mutable but was mutated", a.name),
+                ));
             }
             if !a.mutated && results.iter().any(|r| r.storage().same(t.storage())) {
                 return Err(wrong(
@@ -236,7 +249,10 @@ fn schema(op: &'static dyn AnyOp, args: &[Value]) -> Result<()> {
                 ));
             }
             if a.mutated && t.numel() > 0 && untouched {
-                return Err(wrong(op, format!("argument {} is defined as mutable but was not mutated", a.name)));
+                return Err(wrong(
+                    op,
+                    format!("argument {} is defined as mutable but was not mutated", a.name),
+                ));
             }
         }
     }
@@ -301,8 +317,10 @@ fn gradients(op: &'static dyn AnyOp, args: &[Value]) -> Result<()> {
     }
     let f = |given: &[Tensor]| {
         let mut given = given.iter().cloned();
-        let filled: Vec<Tensor> =
-            all.iter().map(|t| if double(&t) { given.next().unwrap_or_else(|| t.clone()) } else { t.clone() }).collect();
+        let filled: Vec<Tensor> = all
+            .iter()
+            .map(|t| if double(&t) { given.next().unwrap_or_else(|| t.clone()) } else { t.clone() })
+            .collect();
         let results = tensors_of(&op.call_boxed(&refilled(args, &mut filled.into_iter()))?);
         Ok(results.into_iter().filter(Tensor::requires_grad).collect())
     };

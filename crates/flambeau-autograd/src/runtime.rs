@@ -118,6 +118,10 @@ impl Cx<'_> {
 pub trait Backward: Send + Sync + 'static {
     /// `MulBackward0`
     const NAME: &'static str;
+    /// The name of this node, where it is not always the same.
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
     /// Gradients of the differentiable outputs (at least one is there) to those of the inputs, one per edge.
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads>;
     /// Frees saved tensors.
@@ -135,7 +139,7 @@ impl<B: Backward> Node for NodeImpl<B> {
         &self.header
     }
     fn name(&self) -> Cow<'static, str> {
-        Cow::Borrowed(B::NAME)
+        Cow::Borrowed(self.body.name())
     }
     fn apply(&self, this: &Arc<dyn Node>, grads: &mut [Option<Tensor>]) -> Result<Grads> {
         self.body.apply(&Cx { this }, grads)

@@ -119,8 +119,15 @@ impl<'a> Decoder<'a> {
             J::Object(m) => m,
         };
         if m.contains_key("t") {
-            let t = tensor(self.store, j)?;
-            if j["requires_grad"] == J::Bool(true) || j["parameter"] == J::Bool(true) {
+            let mut t = tensor(self.store, j)?;
+            if j["parameter"] == J::Bool(true) {
+                let wants = Value::Bool(j["requires_grad"] == J::Bool(true));
+                match build("torch.nn.Parameter", &[Value::Tensor(t)], &[("requires_grad".into(), wants)])? {
+                    Value::Tensor(p) => t = p,
+                    other => return Err(Stop::Failed(format!("a parameter that is {}", other.type_name()))),
+                }
+                self.leaves.push((path.to_string(), t.clone()));
+            } else if j["requires_grad"] == J::Bool(true) {
                 set_requires_grad(&t)?;
                 self.leaves.push((path.to_string(), t.clone()));
             }
@@ -212,7 +219,7 @@ pub fn build(call: &str, args: &[Value], kwargs: &[(String, Value)]) -> Result<V
     if !library::exists(call) {
         return Err(Stop::Missing(call.to_string()));
     }
-    Ok(library::call(call, args, kwargs)?.into_iter().next().unwrap_or(Value::None))
+    Ok(library::call_value(call, args, kwargs)?)
 }
 
 /// A JSON number, or a tagged one that JSON cannot hold.

@@ -2,8 +2,7 @@
 //! schedules (`0.95 ** epoch`). Tensors are computed through the library, so that gradients flow.
 
 use crate::decode::{Stop, build};
-use flambeau_core::library::{self, object::no_attribute};
-use flambeau_core::{DType, Layout, MemoryFormat, Tensor, Value};
+use flambeau_core::{Tensor, Value, library};
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -350,20 +349,18 @@ impl Expr {
             Expr::Dict(v) => Value::Dict(named(v)?),
             Expr::Attr(e, name) => attribute(&e.eval(env)?, name)?,
             Expr::Call(f, args, kwargs) => {
-                let (mut args, kwargs) = (all(args)?, named(kwargs)?);
+                let (args, kwargs) = (all(args)?, named(kwargs)?);
                 if let Some(p) = f.path() {
                     return build(&p, &args, &kwargs);
                 }
                 let Expr::Attr(e, name) = &**f else {
                     return Err(Stop::Failed("a call of no function".into()));
                 };
-                match e.eval(env)? {
-                    Value::Object(o) => collect(o.method(name, &args, &kwargs)?),
-                    v => {
-                        args.insert(0, v);
-                        collect(call(&format!("torch.Tensor.{name}"), &args, &kwargs)?)
-                    }
+                let v = e.eval(env)?;
+                if let Value::Tensor(_) = v {
+                    known(&format!("torch.Tensor.{name}"))?;
                 }
+                library::method(&v, name, &args, &kwargs)?
             }
             Expr::Index(e, items) => index(e.eval(env)?, items, env)?,
             Expr::Neg(e) => binary(Op::Mul, e.eval(env)?, Value::Int(-1))?,
@@ -376,31 +373,21 @@ impl Expr {
     }
 }
 
-fn collect(mut v: Vec<Value>) -> Value {
-    if v.len() == 1 { v.remove(0) } else { Value::Tuple(v) }
+fn known(path: &str) -> Result<(), Stop> {
+    if library::exists(path) { Ok(()) } else { Err(Stop::Missing(path.to_string())) }
 }
-fn call(path: &str, args: &[Value], kwargs: &[(String, Value)]) -> Result<Vec<Value>, Stop> {
-    if !library::exists(path) {
-        return Err(Stop::Missing(path.to_string()));
-    }
-    Ok(library::call(path, args, kwargs)?)
+fn call(path: &str, args: &[Value]) -> Result<Value, Stop> {
+    known(path)?;
+    Ok(library::call_value(path, args, &[])?)
 }
 fn constant(path: &str) -> Result<Value, Stop> {
-    let name = path.strip_prefix("torch.").unwrap_or(path);
-    if let Some(d) = DType::from_name(name) {
-        return Ok(Value::DType(d));
-    }
-    if let Some(l) = Layout::from_name(name) {
-        return Ok(Value::Layout(l));
-    }
-    MemoryFormat::from_name(name).map(Value::MemoryFormat).ok_or_else(|| Stop::Missing(path.to_string()))
+    library::constant(path).ok_or_else(|| Stop::Missing(path.to_string()))
 }
 fn attribute(v: &Value, name: &str) -> Result<Value, Stop> {
-    match v {
-        Value::Tensor(_) => Ok(collect(call(&format!("torch.Tensor.{name}"), std::slice::from_ref(v), &[])?)),
-        Value::Object(o) => Ok(o.attribute(name)?),
-        other => Err(no_attribute(other.type_name(), name).into()),
+    if let Value::Tensor(_) = v {
+        known(&format!("torch.Tensor.{name}"))?;
     }
+    Ok(library::attribute(v, name)?)
 }
 fn binary(op: Op, a: Value, b: Value) -> Result<Value, Stop> {
     if let (Some(x), Some(y)) = (a.as_scalar(), b.as_scalar()) {
@@ -444,7 +431,7 @@ fn binary(op: Op, a: Value, b: Value) -> Result<Value, Stop> {
         Op::Pow => "torch.pow",
         Op::Eq => "torch.eq",
     };
-    Ok(collect(call(name, &[a, b], &[])?))
+    call(name, &[a, b])
 }
 fn index(v: Value, items: &[Item], env: &[(String, Value)]) -> Result<Value, Stop> {
     let int = |e: &Expr| -> Result<i64, Stop> {
@@ -454,7 +441,8 @@ fn index(v: Value, items: &[Item], env: &[(String, Value)]) -> Result<Value, Sto
         }
     };
     match (&v, items) {
-        (Value::List(l) | Value::Tuple(l), [Item::At(e)]) => {
+        (Value::List(_) | Value::Tuple(_) | Value::Named(_), [Item::At(e)]) => {
+            let l = v.items().unwrap_or(&[]);
             let i = int(e)?;
             let at = if i < 0 { i + l.len() as i64 } else { i };
             l.get(at as usize).cloned().ok_or_else(|| Stop::Failed("index out of range".into()))
@@ -473,7 +461,7 @@ fn index(v: Value, items: &[Item], env: &[(String, Value)]) -> Result<Value, Sto
                         continue;
                     }
                     let args = [Value::Tensor(t), Value::Int(d), Value::Int(from), Value::Int(to - from)];
-                    match collect(call("torch.narrow", &args, &[])?) {
+                    match call("torch.narrow", &args)? {
                         Value::Tensor(r) => t = r,
                         _ => return Err(Stop::Failed("narrow gave no tensor".into())),
                     }

@@ -20,6 +20,7 @@ Runs the recorded calls of DIR (default: the small copy in the repository) by na
   --record          write the record of this set
   --check           compare with the record: a case that passed then and does not now is an error
   --names           print every name that can be called, and nothing else
+  --signatures      print every operator's name and signatures, one a line
   --sample OUT      write a small copy of DIR to OUT";
 
 struct Options {
@@ -33,6 +34,7 @@ struct Options {
     sample: Option<PathBuf>,
     worker: bool,
     names: bool,
+    signatures: bool,
 }
 
 fn parse() -> Result<Options, String> {
@@ -47,6 +49,7 @@ fn parse() -> Result<Options, String> {
         sample: None,
         worker: false,
         names: false,
+        signatures: false,
     };
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
@@ -62,6 +65,7 @@ fn parse() -> Result<Options, String> {
             "--check" => o.check = true,
             "--sample" => o.sample = Some(value()?.into()),
             "--names" => o.names = true,
+            "--signatures" => o.signatures = true,
             "--worker" => o.worker = true,
             "--help" | "-h" => return Err(USAGE.into()),
             f if f.starts_with('-') => return Err(format!("unknown flag {f}\n\n{USAGE}")),
@@ -80,8 +84,16 @@ fn say(text: &str) {
 fn run() -> Result<bool, String> {
     let o = parse()?;
     if o.names {
-        for n in library::names().into_iter().chain(object::class_names()) {
+        for n in library::names().into_iter().chain(object::class_names()).chain(library::constant_names()) {
             say(&format!("{n}\n"));
+        }
+        return Ok(true);
+    }
+    if o.signatures {
+        for n in library::names() {
+            for s in library::lookup(&n).map_or_else(Vec::new, |f| f.signatures()) {
+                say(&format!("{n}\t{s}\n"));
+            }
         }
         return Ok(true);
     }

@@ -30,7 +30,11 @@ impl Device {
         };
         let ordinal = || match index {
             None => Ok(0),
-            Some(i) => i.parse::<u16>().map_err(|_| Error::runtime(format!("Invalid device string: '{s}'"))),
+            // one spelling per ordinal: no sign, no leading zeros
+            Some(i) => match i.parse::<u16>() {
+                Ok(n) if n.to_string() == i => Ok(n),
+                _ => Err(Error::runtime(format!("Invalid device string: '{s}'"))),
+            },
         };
         match kind {
             "cpu" => ordinal().map(|_| Device::Cpu),

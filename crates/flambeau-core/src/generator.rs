@@ -1,6 +1,7 @@
 //! Random generators (`torch.Generator`) and the default one.
 
 use crate::error::{Error, Result};
+use crate::tensor::Tensor;
 use flambeau_cpu::rng;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -46,6 +47,27 @@ impl Generator {
     pub fn set_state_bytes(&self, state: &[u8]) -> Result<()> {
         self.lock().set_state(state).map_err(Error::runtime)
     }
+    /// The state as a uint8 tensor, in PyTorch's layout: the two read each other's.
+    ///
+    /// # Errors
+    /// No memory.
+    #[doc(alias = "torch.Generator.get_state")]
+    pub fn get_state(&self) -> Result<Tensor> {
+        let bytes = self.state_bytes();
+        let n = bytes.len() as i64;
+        Tensor::from_vec_raw(bytes, &[n])
+    }
+    /// Continues from a state that [`Generator::get_state`] or PyTorch gave.
+    ///
+    /// # Errors
+    /// Not a uint8 tensor, or no such state.
+    #[doc(alias = "torch.Generator.set_state")]
+    pub fn set_state(&self, state: &Tensor) -> Result<()> {
+        if state.dtype() != crate::DType::U8 || state.device() != crate::Device::Cpu {
+            return Err(Error::type_("RNG state must be a torch.ByteTensor"));
+        }
+        self.set_state_bytes(&state.try_to_vec::<u8>()?)
+    }
     /// An independent generator with the same state.
     pub fn clone_state(&self) -> Generator {
         Generator(Arc::new(Mutex::new(self.lock().clone())))
@@ -79,4 +101,34 @@ pub fn initial_seed() -> u64 {
 /// Seeds the default generator from the operating system.
 pub fn seed() -> u64 {
     default_generator().seed()
+}
+
+/// The default generator's state, as a uint8 tensor.
+///
+/// # Errors
+/// No memory.
+#[doc(alias = "torch.get_rng_state")]
+pub fn get_rng_state() -> Result<Tensor> {
+    default_generator().get_state()
+}
+/// Sets the default generator's state.
+///
+/// # Errors
+/// See [`Generator::set_state`].
+#[doc(alias = "torch.set_rng_state")]
+pub fn set_rng_state(state: &Tensor) -> Result<()> {
+    default_generator().set_state(state)
+}
+/// Runs `f`, and puts the default generator's state back afterwards, however `f` ends.
+#[doc(alias = "torch.random.fork_rng")]
+pub fn fork_rng<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(Vec<u8>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // the generator's own state is always one that it takes
+            let _ = default_generator().set_state_bytes(&self.0);
+        }
+    }
+    let _restore = Restore(default_generator().state_bytes());
+    f()
 }

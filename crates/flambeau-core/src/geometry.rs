@@ -460,6 +460,34 @@ pub fn broadcast_shapes(a: &[i64], b: &[i64]) -> Result<SizeVec> {
     }
     Ok(out)
 }
+/// The sizes that any number of shapes broadcast to.
+///
+/// # Errors
+/// They do not go together.
+#[doc(alias = "torch.broadcast_shapes")]
+pub fn broadcast_all(shapes: &[&[i64]]) -> Result<Vec<i64>> {
+    let mut all = vec![1; shapes.iter().map(|s| s.len()).max().unwrap_or(0)];
+    for (k, shape) in shapes.iter().enumerate() {
+        for (i, &n) in shape.iter().rev().enumerate() {
+            let at = all.len() - 1 - i;
+            if n == 1 || n == all[at] {
+                continue;
+            }
+            if n < 0 || all[at] != 1 {
+                return Err(Error::runtime(format!(
+                    "Attempting to broadcast a dimension of length {n} at -{}! Mismatching argument at index {k} had {}; \
+                     but expected shape should be broadcastable to {}",
+                    i + 1,
+                    crate::print::size_tuple(shape),
+                    fmt_sizes(&all)
+                )));
+            }
+            all[at] = n;
+        }
+    }
+    Ok(all)
+}
+
 /// Strides under which a tensor of sizes/strides reads as the (broadcast) target sizes.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What the engine must know of one output of a node to check and shape the gradient that flows into it.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ pub struct NodeHeader {
     pub outputs: SmallVec<[OutputMeta; 1]>,
     /// Hooks, anomaly data: owned by the engine.
     pub extra: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// The name of the composite operator that the node ends ([`named`]).
+    label: Mutex<Option<&'static &'static str>>,
 }
 
 static SEQ: AtomicU64 = AtomicU64::new(0);
@@ -54,7 +56,13 @@ impl NodeHeader {
     /// A header with the next creation number.
     #[inline]
     pub fn new(edges: EdgeVec, outputs: SmallVec<[OutputMeta; 1]>) -> Self {
-        NodeHeader { seq: SEQ.fetch_add(1, Ordering::Relaxed), edges, outputs, extra: OnceLock::new() }
+        NodeHeader {
+            seq: SEQ.fetch_add(1, Ordering::Relaxed),
+            edges,
+            outputs,
+            extra: OnceLock::new(),
+            label: Mutex::new(None),
+        }
     }
 }
 
@@ -76,6 +84,74 @@ pub trait Node: Send + Sync + Any {
     /// For the accumulation node of a leaf: that leaf.
     fn leaf(&self) -> Option<Tensor> {
         None
+    }
+}
+
+/// What `grad_fn` prints: the name of the composite operator that ended with this node, or the node's own.
+pub fn node_name(n: &dyn Node) -> Cow<'static, str> {
+    match *n.header().label.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(label) => Cow::Borrowed(*label),
+        None => n.name(),
+    }
+}
+
+/// Results whose nodes can be named.
+pub trait Tensors {
+    /// Each tensor.
+    fn each(&self, f: &mut dyn FnMut(&Tensor));
+}
+impl Tensors for Tensor {
+    fn each(&self, f: &mut dyn FnMut(&Tensor)) {
+        f(self);
+    }
+}
+impl Tensors for Vec<Tensor> {
+    fn each(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.iter().for_each(f);
+    }
+}
+impl Tensors for (Tensor, Tensor) {
+    fn each(&self, f: &mut dyn FnMut(&Tensor)) {
+        f(&self.0);
+        f(&self.1);
+    }
+}
+impl Tensors for (Tensor, Tensor, Tensor) {
+    fn each(&self, f: &mut dyn FnMut(&Tensor)) {
+        f(&self.0);
+        f(&self.1);
+        f(&self.2);
+    }
+}
+
+/// Runs the body of a composite operator that PyTorch differentiates as one: the nodes that its results end with take its
+/// name. Results that the body only passes on keep theirs.
+pub fn named<R: Tensors>(name: &'static &'static str, body: impl FnOnce() -> Result<R>) -> Result<R> {
+    let since = SEQ.load(Ordering::Relaxed);
+    let r = body()?;
+    r.each(&mut |t| rename_since(name, since, t));
+    Ok(r)
+}
+/// Gives the node that a tensor ends with another name.
+pub fn rename(name: &'static &'static str, t: &Tensor) {
+    rename_since(name, 0, t);
+}
+fn rename_since(name: &'static &'static str, since: u64, t: &Tensor) {
+    if let Some(e) = history(t)
+        && e.node().header().seq >= since
+    {
+        *e.node().header().label.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+    }
+}
+
+/// The edge that `grad_fn` stands for.
+pub fn history(t: &Tensor) -> Option<Edge> {
+    if !t.key_set().has(crate::dispatch::Key::Autograd) {
+        return None;
+    }
+    match engine() {
+        Ok(e) => (e.rebased_edge)(t),
+        Err(_) => t.first_edge().cloned(),
     }
 }
 
@@ -173,6 +249,8 @@ pub struct Engine {
     pub detach_: fn(&Tensor) -> Result<()>,
     /// Refuses `out=` where gradients would be lost: name of the operator, inputs, outputs
     pub check_out: fn(&str, &[&Tensor], &[&Tensor]) -> Result<()>,
+    /// Refuses to change a tensor in place where that would be recorded and cannot be: leaves, views of leaves
+    pub check_inplace: fn(&Tensor) -> Result<()>,
     /// The current history edge of a tensor whose history was rewritten in place.
     pub rebased_edge: fn(&Tensor) -> Option<Edge>,
 }

@@ -129,6 +129,10 @@ impl PointwiseSpec {
             "mul_cpu" | "div_cpu" | "div_floor_cpu" if narrow && number => {
                 Error::not_implemented_for(&format!("{}_reduced_float", self.label), compute)
             }
+            "deg2rad_cpu" | "rad2deg_cpu" if narrow => {
+                Error::not_implemented_for("mul_cpu_reduced_float", compute)
+            }
+            "sgn_cpu" if !compute.is_complex() => Error::not_implemented_for("sign_cpu", compute),
             "sigmoid_cpu" if narrow => Error::not_implemented_for("sigmoid_cpu_reduced_float", compute),
             label => Error::not_implemented_for(label, compute),
         }
@@ -151,8 +155,11 @@ impl PointwiseSpec {
             first
         } else {
             let mut s = ResultTypeState::default();
-            for t in inputs {
-                s.tensor(t)?;
+            if self.name == "rsub" {
+                // PyTorch's is `sub` the other way round, which errors tell
+                inputs.iter().rev().try_for_each(|t| s.tensor(t))?;
+            } else {
+                inputs.iter().try_for_each(|t| s.tensor(t))?;
             }
             s.finish()?
         };
@@ -343,6 +350,8 @@ fn run(
     into: Option<&Tensor>,
 ) -> Result<Option<Tensor>> {
     debug_assert!(inputs.len() < MAX_OPERANDS);
+    // sizes are judged before dtypes
+    let shape = broadcast_all(inputs)?;
     let device = common_device(inputs)?;
     let compute = match compute {
         Some(d) => d,
@@ -352,7 +361,6 @@ fn run(
     let narrow = matches!(compute, DType::F8E4M3 | DType::F8E5M2);
     let refused = narrow && spec.label == "mul_cpu" && inputs[1].numel() == 1;
     let l = spec.find(compute).filter(|_| !refused).ok_or_else(|| spec.refusal(compute, inputs))?;
-    let shape = broadcast_all(inputs)?;
     if let Some(out) = into {
         check_written(out, &shape, l.out, device)?;
     }

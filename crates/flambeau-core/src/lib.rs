@@ -5,6 +5,7 @@
 //! | [`tensor`] | [`Tensor`], the handle |
 //! | [`ops`] | every operator as a fallible function, nothing defaulted |
 //! | [`functions`] | the same, ergonomic: defaults, conversions, panics with the error's text |
+//! | [`regeometry`] | a tensor's own geometry changed in place |
 //! | [`library`] | calls by name |
 //! | [`dispatch`] | operators as objects, dispatch keys |
 //!
@@ -16,6 +17,7 @@
 pub mod access;
 pub mod class;
 pub mod convert;
+pub mod determinism;
 pub mod device;
 #[allow(unsafe_code)]
 pub mod dispatch;
@@ -39,12 +41,17 @@ pub mod overrides;
 pub mod planned;
 pub mod print;
 pub mod promotion;
+pub mod quasirandom;
+pub mod regeometry;
 pub mod scalar;
 pub mod schema;
+pub mod settings;
 #[allow(unsafe_code)]
 pub mod storage;
 pub mod tensor;
 pub mod threads;
+pub mod type_info;
+pub mod typed_storage;
 pub mod value;
 
 #[rustfmt::skip]
@@ -63,4 +70,6 @@ pub use indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use layout::{Layout, MemoryFormat};
 pub use scalar::Scalar;
 pub use tensor::Tensor;
+pub use type_info::{FInfo, IInfo, finfo, iinfo};
+pub use typed_storage::TypedStorage;
 pub use value::Value;

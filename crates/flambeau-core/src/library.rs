@@ -5,13 +5,25 @@
 //! Names that are no operators (`torch.Tensor.size`, `torch.promote_types`) and classes are registered beside them:
 //! [`register_function`], [`object::register_class`].
 
+mod aliases;
+mod attributes;
 mod bind;
 mod builtins;
 pub mod custom;
 mod definition;
+mod inplace;
+mod legacy;
 pub mod object;
+mod python;
 mod routes;
+mod settings;
 pub mod signature;
+pub(crate) mod slots;
+mod storages;
+mod symbolic;
+mod types;
+
+pub(crate) use legacy::name_of as legacy_name;
 
 use crate::dispatch::registry::{self, DYNAMIC};
 use crate::dispatch::{AnyOp, OpInfo};
@@ -19,8 +31,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::value::Value;
 use object::Kwargs;
 use signature::Signature;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
+
+pub use python::{attribute, call_value, method, repr};
+pub use types::{constant, constant_names};
 
 /// A function that is no operator.
 pub type NativeFn = fn(&[Value], &Kwargs) -> Result<Vec<Value>>;
@@ -142,6 +158,8 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, u64, usiz
     }
     builtins::add(&mut functions);
     routes::add(&mut functions);
+    aliases::add(&mut functions);
+    inplace::add(&mut functions);
     for (path, f) in NATIVE.read().unwrap_or_else(|e| e.into_inner()).iter() {
         functions.entry(path.clone()).or_insert(Target::Native(*f));
     }
@@ -159,9 +177,6 @@ fn candidates(path: &str) -> Vec<String> {
     } else if let Some(name) = path.strip_prefix("torch.Tensor.") {
         // methods of the base class
         all.push(format!("torch._C.TensorBase.{name}"));
-    } else if let Some(name) = path.strip_prefix("torch.").filter(|n| n.ends_with('_') && !n.contains('.')) {
-        // in-place functions (`torch.relu_`) are the methods
-        all.push(format!("torch.Tensor.{name}"));
     }
     all
 }
@@ -169,10 +184,11 @@ fn candidates(path: &str) -> Vec<String> {
 /// The function of a documented or ATen name.
 pub fn lookup(path: &str) -> Option<Function> {
     let index = index();
-    candidates(path).into_iter().find_map(|p| {
-        let target = index.functions.get(&p)?.clone();
-        Some(Function { path: p, target })
-    })
+    let known = |p: &str| {
+        let target = index.functions.get(p)?.clone();
+        Some(Function { path: p.to_string(), target })
+    };
+    candidates(path).iter().find_map(|p| known(p)).or_else(|| aliases::find(path, &known))
 }
 
 /// Whether something of that name can be called: a function or a class.
@@ -229,15 +245,19 @@ impl Function {
     /// # Errors
     /// As [`call`].
     pub fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        Ok(self.invoke(&plain(args), kwargs)?.0)
+    }
+    /// The results, and the operator that gave them, if it is one.
+    fn invoke(&self, args: &[Value], kwargs: &Kwargs) -> Result<Invoked> {
         match &self.target {
-            Target::Native(f) => f(args, kwargs),
+            Target::Native(f) => Ok((f(args, kwargs)?, None)),
             Target::Adapted(adapt, f) => {
                 let (args, kwargs) = adapt(args, kwargs)?;
-                f.call(&args, &kwargs)
+                f.invoke(&args, &kwargs)
             }
             Target::Flagged(flag, position, plain, set) => {
                 let (on, args, kwargs) = routes::take_flag(flag, *position, args, kwargs);
-                if on { set.call(&args, &kwargs) } else { plain.call(&args, &kwargs) }
+                if on { set.invoke(&args, &kwargs) } else { plain.invoke(&args, &kwargs) }
             }
             Target::Swapped(f) => {
                 let [a, b, rest @ ..] = args else {
@@ -246,10 +266,19 @@ impl Function {
                         args.len().saturating_sub(1)
                     )));
                 };
-                if !matches!(a, Value::Tensor(_)) {
+                // called as a plain function, Python's bodies of some of them take a number in self's place
+                let name = short_name(&self.path);
+                let body = matches!(
+                    name.as_str(),
+                    "__rpow__" | "__rmod__" | "__rfloordiv__" | "__rlshift__" | "__rrshift__" | "__rmatmul__"
+                );
+                if !matches!(a, Value::Tensor(_)) && matches!(name.as_str(), "__rdiv__" | "__rtruediv__") {
+                    return Err(object::no_attribute(a.type_name(), "reciprocal"));
+                }
+                if !matches!(a, Value::Tensor(_)) && !body {
                     return Err(Error::type_(format!(
                         "descriptor '{}' for 'torch._C.TensorBase' objects doesn't apply to a '{}' object",
-                        short_name(&self.path),
+                        name,
                         a.type_name()
                     )));
                 }
@@ -260,7 +289,7 @@ impl Function {
                 };
                 let mut swapped = vec![left, a.clone()];
                 swapped.extend_from_slice(rest);
-                f.call(&swapped, kwargs)
+                f.invoke(&swapped, kwargs)
             }
             Target::Overloads(all) => run(self.choose(all, args, kwargs)?),
         }
@@ -327,7 +356,22 @@ impl Function {
     }
 }
 
-fn run(b: bind::Bound) -> Result<Vec<Value>> {
+/// Results, and the operator that gave them.
+type Invoked = (Vec<Value>, Option<&'static OpInfo>);
+
+/// Arguments with tuples of classes of their own (`x.shape`) as plain tuples.
+fn plain(args: &[Value]) -> Cow<'_, [Value]> {
+    if !args.iter().any(|v| matches!(v, Value::Named(_))) {
+        return Cow::Borrowed(args);
+    }
+    let all = args.iter().map(|v| match v {
+        Value::Named(t) => Value::Tuple(t.items.clone()),
+        v => v.clone(),
+    });
+    Cow::Owned(all.collect())
+}
+
+fn run(b: bind::Bound) -> Result<Invoked> {
     let r = b.op.call_boxed(&b.args)?;
     if b.requires_grad {
         let engine = crate::graph::engine()?;
@@ -337,7 +381,7 @@ fn run(b: bind::Bound) -> Result<Vec<Value>> {
             }
         }
     }
-    Ok(r)
+    Ok((r, Some(b.op.info())))
 }
 
 /// A function as an object: what a callable argument (`activation=torch.nn.functional.gelu`) becomes.

@@ -115,7 +115,9 @@ pub fn try_tensor<L: Literal>(data: L, o: impl Into<TensorOptions>) -> Result<Te
     data.sizes(&mut sizes);
     let mut v: Vec<L::Leaf> = Vec::with_capacity(sizes.iter().product::<i64>() as usize);
     data.collect(0, &sizes, &mut v)?;
-    finish(Tensor::from_vec_raw(v, &sizes)?, o.into())
+    let mut o = o.into();
+    o.device = crate::settings::chosen(o.device);
+    finish(Tensor::from_vec_raw(v, &sizes)?, o)
 }
 fn finish(t: Tensor, o: TensorOptions) -> Result<Tensor> {
     if let Some(l) = o.layout.filter(|l| *l != crate::Layout::Strided) {
@@ -264,6 +266,10 @@ fn scalars(t: &Tensor) -> Result<Vec<Scalar>> {
         d if d.is_complex() => to_vec::<Complex<f64>>(t)?.into_iter().map(Scalar::Complex).collect(),
         _ => to_vec::<f64>(t)?.into_iter().map(Scalar::Float).collect(),
     })
+}
+/// The elements in order, as values.
+pub(crate) fn items(t: &Tensor) -> Result<Vec<Value>> {
+    Ok(scalars(t)?.into_iter().map(Value::from).collect())
 }
 impl Tensor {
     /// The elements as nested vectors: `x.to_nested::<Vec<Vec<f32>>>()`.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::geometry::{self, SizeVec};
 use crate::graph::engine;
 use crate::iter::{check_no_internal_overlap, check_written};
-use crate::layout::MemoryFormat;
+use crate::layout::{Layout, MemoryFormat};
 use crate::ops::copy::copy_into;
 use crate::tensor::Tensor;
 use crate::{DType, ErrorKind, promotion};
@@ -60,6 +60,10 @@ impl OutMeta {
             )));
         }
         check_out_dtype(name, self.dtype, out.dtype())?;
+        if name == "index_select" {
+            // the one that asks before it resizes
+            check_no_internal_overlap(out)?;
+        }
         resize_output(out, &self.sizes)?;
         check_no_internal_overlap(out)?;
         let direct = out.dtype() == self.dtype
@@ -112,6 +116,8 @@ fn other_dtype(name: &str, want: DType, got: DType) -> Result<()> {
         "isposinf" | "isneginf" | "signbit" => format!("{name} does not support non-boolean outputs."),
         "nonzero" => format!("nonzero: Expected out tensor to have scalar type {w} but got scalar type{g}"),
         "where" => format!("Expected out type to be {w} but got {g}"),
+        "frexp" if want == DType::I32 => format!("torch.frexp() expects exponent to have int dtype but got {gc}"),
+        "frexp" => format!("torch.frexp() expects mantissa to have dtype {wc} but got {gc}"),
         "complex" | "polar" => {
             format!("Expected object of scalar type {w} but got scalar type {g} for argument 'out'")
         }
@@ -242,6 +248,32 @@ pub fn copy_to_self(name: &str, self_: &Tensor, result: &Tensor) -> Result<()> {
     let _ = name;
     check_written(self_, result.sizes(), result.dtype(), result.device())?;
     crate::ops::copy_(self_, result, false)
+}
+
+/// The options of a factory with `out=` are those of the tensor that is given.
+///
+/// # Errors
+/// When one says otherwise.
+pub fn as_factory(
+    out: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+) -> Result<()> {
+    if let Some(d) = dtype.filter(|d| *d != out.dtype()) {
+        let (d, o) = (d.scalar_type_name(), out.dtype().scalar_type_name());
+        return Err(Error::runtime(format!("dtype {d} does not match dtype of out parameter ({o})")));
+    }
+    if let Some(l) = layout.filter(|l| *l != out.layout()) {
+        let name = |l: Layout| format!("{l:?}").replace("SparseCoo", "Sparse");
+        let (l, o) = (name(l), name(out.layout()));
+        return Err(Error::runtime(format!("layout {l} does not match layout of out parameter ({o})")));
+    }
+    if let Some(d) = device.filter(|d| *d != out.device()) {
+        let text = format!("device type {d} does not match device type of out parameter ({})", out.device());
+        return Err(Error::runtime(text));
+    }
+    Ok(())
 }
 
 /// The `out=` form of a composite: `out` is resized and the result copied over it.

@@ -144,6 +144,15 @@ impl Storage {
     pub fn id(&self) -> usize {
         Shared::as_ptr(&self.0) as usize
     }
+    /// The address of the first byte, as a number to compare and print; 0 where there is no memory.
+    #[doc(alias = "torch.Tensor.data_ptr")]
+    ///
+    /// # Errors
+    /// The memory is borrowed for writing.
+    pub fn address(&self) -> Result<usize> {
+        let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
+        Ok(self.ptr() as usize)
+    }
     /// Whether both handles name the same memory.
     #[inline]
     pub fn same(&self, o: &Storage) -> bool {

@@ -35,6 +35,7 @@ const INFERENCE: u8 = 8;
 const CONTIGUOUS: u8 = 16;
 const CPU: u8 = 32;
 const ROW_MAJOR: u8 = 64;
+const PARAMETER: u8 = 128;
 
 struct TensorImpl {
     owner: Owner,
@@ -352,6 +353,14 @@ impl Tensor {
     /// The same memory and geometry as a tensor of its own: no view, no history (`detach`).
     pub fn alias_detached(&self) -> Tensor {
         self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE))
+    }
+    /// The same memory as a parameter: a leaf of its own that prints as one. No view of it is a parameter.
+    pub fn alias_parameter(&self) -> Tensor {
+        self.alias_with(self.0.flags & (CONJ | NEG | INFERENCE) | PARAMETER)
+    }
+    /// Whether it was made by [`Tensor::alias_parameter`].
+    pub fn is_parameter(&self) -> bool {
+        self.0.flags & PARAMETER != 0
     }
     /// The same tensor counted as a Python number in type promotion.
     pub fn into_wrapped_number(self) -> Tensor {

@@ -42,6 +42,8 @@ pub enum Value {
     List(Vec<Value>),
     /// A tuple.
     Tuple(Vec<Value>),
+    /// A tuple of a class of its own: `torch.Size`, `torch.return_types.max`.
+    Named(NamedTuple),
     /// A dictionary with string keys, in order.
     Dict(Vec<(String, Value)>),
     /// `slice(start, stop, step)`
@@ -50,6 +52,34 @@ pub enum Value {
     Ellipsis,
     /// An object of a class.
     Object(ObjectRef),
+}
+
+/// A tuple with a class, and field names where the class has them.
+#[derive(Clone, Debug)]
+pub struct NamedTuple {
+    /// `torch.return_types.max`, or `torch.Size`.
+    pub class: String,
+    /// One name per item, or none.
+    pub fields: Vec<&'static str>,
+    /// The items.
+    pub items: Vec<Value>,
+}
+impl NamedTuple {
+    /// A `torch.Size`.
+    #[doc(alias = "torch.Size")]
+    pub fn size(sizes: &[i64]) -> NamedTuple {
+        let items = sizes.iter().map(|n| Value::Int(*n)).collect();
+        NamedTuple { class: "torch.Size".into(), fields: Vec::new(), items }
+    }
+    /// The item of that name.
+    pub fn get(&self, field: &str) -> Option<&Value> {
+        self.fields.iter().position(|f| *f == field).and_then(|i| self.items.get(i))
+    }
+}
+impl From<NamedTuple> for Value {
+    fn from(t: NamedTuple) -> Value {
+        Value::Named(t)
+    }
 }
 
 impl Value {
@@ -70,6 +100,8 @@ impl Value {
             Value::Generator(_) => "torch._C.Generator",
             Value::List(_) => "list",
             Value::Tuple(_) => "tuple",
+            Value::Named(t) if t.class == "torch.Size" => "torch.Size",
+            Value::Named(_) => "tuple",
             Value::Dict(_) => "dict",
             Value::Slice(_) => "slice",
             Value::Ellipsis => "ellipsis",
@@ -80,14 +112,16 @@ impl Value {
     pub fn key_set(&self) -> KeySet {
         match self {
             Value::Tensor(t) => t.key_set(),
-            Value::List(l) | Value::Tuple(l) => l.iter().fold(KeySet::EMPTY, |k, v| k | v.key_set()),
+            Value::List(l) | Value::Tuple(l) | Value::Named(NamedTuple { items: l, .. }) => {
+                l.iter().fold(KeySet::EMPTY, |k, v| k | v.key_set())
+            }
             _ => KeySet::EMPTY,
         }
     }
     /// The elements of a list or tuple.
     pub fn items(&self) -> Option<&[Value]> {
         match self {
-            Value::List(l) | Value::Tuple(l) => Some(l),
+            Value::List(l) | Value::Tuple(l) | Value::Named(NamedTuple { items: l, .. }) => Some(l),
             _ => None,
         }
     }

@@ -384,3 +384,21 @@ fn a_borrowed_tensor_says_so() {
     drop(guard);
     assert_eq!(t.to_string(), "tensor([1.])");
 }
+
+/// PyTorch's C++ text, which stands in a few errors.
+#[test]
+fn the_text_of_cpp() {
+    use flambeau_core::print::cpp_text;
+    let cases = [
+        (floats(&[0.0, 1.0, 2.0, 3.0], &[2, 2], F32), " 0  1\n 2  3\n[ torch.FloatTensor{2,2} ]"),
+        (
+            floats(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], &[2, 2, 2], F64),
+            "(1,.,.) = \n 0  1\n  2  3\n\n(2,.,.) = \n 4  5\n  6  7\n[ torch.DoubleTensor{2,2,2} ]",
+        ),
+        (floats(&[1e10, 2.5], &[1, 2], F32), " 1.0000e+10  2.5000e+00\n[ torch.FloatTensor{1,2} ]"),
+        (floats(&[100000.5, 20.0], &[1, 2], F32), "100000 *\n 1.0000  0.0002\n[ torch.FloatTensor{1,2} ]"),
+    ];
+    for (t, want) in cases {
+        assert_eq!(cpp_text(&t).unwrap(), want);
+    }
+}

@@ -1,6 +1,7 @@
 //! What the `erased` modules share: dispatch on the dtype, and detours over a wider type for dtypes that are not worth
 //! kernels of their own.
 
+use crate::matmul::widen::{self, Narrow};
 use crate::pointwise::Param;
 use crate::reduce::num::{Num, Truth};
 use crate::{Any, AnyMut, B8, DType, with_dtype};
@@ -66,8 +67,8 @@ impl<'a> Wide<'a> {
         use DType::*;
         match x.dtype() {
             C32 => Wide::C64(widened::<Complex<half::f16>>(x)),
-            F16 => Wide::F32(widened::<half::f16>(x)),
-            BF16 => Wide::F32(widened::<half::bf16>(x)),
+            F16 => Wide::F32(halves::<half::f16>(x)),
+            BF16 => Wide::F32(halves::<half::bf16>(x)),
             Bool => Wide::I64(widened::<B8>(x)),
             U8 => Wide::I64(widened::<u8>(x)),
             I8 => Wide::I64(widened::<i8>(x)),
@@ -99,6 +100,43 @@ impl<'a> Wide<'a> {
 }
 fn widened<T: Num>(x: Any) -> Vec<T::Acc> {
     x.get::<T>().iter().map(|v| v.wide()).collect()
+}
+fn halves<T: Narrow<Wide = f32>>(x: Any) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    widen::up::<T>(x.get(), &mut out);
+    out
+}
+
+/// A result in the type that its kernel computes in: the slice itself, or for halves an f32 buffer that [`Out::done`]
+/// rounds into it. With [`Wide`] for the operands, a kernel needs no copies of its code for halves.
+pub(crate) struct Out<'a> {
+    single: Option<Vec<f32>>,
+    to: AnyMut<'a>,
+}
+impl<'a> Out<'a> {
+    pub(crate) fn of(to: AnyMut<'a>) -> Self {
+        let half = matches!(to.dtype(), DType::F16 | DType::BF16);
+        Out { single: half.then(|| vec![0.0; to.len()]), to }
+    }
+    pub(crate) fn any(&mut self) -> AnyMut<'_> {
+        match &mut self.single {
+            Some(v) => AnyMut::new(v),
+            None => self.to.reborrow(),
+        }
+    }
+    /// Hands the result over; without this call nothing is written for halves.
+    #[inline(never)]
+    pub(crate) fn done(self) {
+        match (self.single, self.to.dtype()) {
+            (Some(v), DType::F16) => widen::down::<half::f16>(&v, self.to.get()),
+            (Some(v), _) => widen::down::<half::bf16>(&v, self.to.get()),
+            (None, _) => {}
+        }
+    }
+}
+/// All of these are of dtype `d`, or absent.
+pub(crate) fn all_are(d: DType, slices: &[&dyn Typed]) -> bool {
+    slices.iter().all(|s| s.is(d))
 }
 
 /// Runs `f` on `out` as a slice of dtype `d`: itself, or a buffer that is rounded into it afterwards if `d` is its wide
@@ -162,7 +200,13 @@ pub(crate) fn opt_inout<R>(
 }
 #[inline(never)]
 fn narrow(w: &Wide, out: AnyMut) {
-    with_dtype!(out.dtype(), T in [BOOL, INT, UINT, HALF, C32] => {
+    if let Wide::F32(v) = w {
+        return match out.dtype() {
+            DType::F16 => widen::down::<half::f16>(v, out.get()),
+            _ => widen::down::<half::bf16>(v, out.get()),
+        };
+    }
+    with_dtype!(out.dtype(), T in [BOOL, INT, UINT, C32] => {
         let from = w.any().get::<<T as Num>::Acc>();
         out.get::<T>().iter_mut().zip(from).for_each(|(o, v)| *o = T::narrow(*v));
     }, else ());

@@ -85,9 +85,22 @@ impl Along<'_> {
         if nd == 0 {
             return range.for_each(|p| f(p, 0));
         }
-        let last = self.shape[nd - 1];
         let step = if self.dim == nd - 1 { 0 } else { self.strides[nd - 1] };
         let along = self.strides[self.dim];
+        self.runs(range, &mut |p, mut at, run| {
+            for (j, i) in idx[p..p + run].iter().enumerate() {
+                f(p + j, at + *i as usize * along);
+                at += step;
+            }
+        });
+    }
+    /// Calls `f(first position, its offset without the index, positions)` for the runs of a range in the last dimension.
+    /// The one body for all types and uses of [`Along::each`].
+    #[inline(never)]
+    fn runs(&self, range: std::ops::Range<usize>, f: &mut dyn FnMut(usize, usize, usize)) {
+        let nd = self.shape.len();
+        let last = self.shape[nd - 1];
+        let step = if self.dim == nd - 1 { 0 } else { self.strides[nd - 1] };
         let mut p = range.start;
         while p < range.end {
             let (mut rest, j0) = (p / last, p % last);
@@ -99,11 +112,7 @@ impl Along<'_> {
                 rest /= self.shape[d];
             }
             let run = (last - j0).min(range.end - p);
-            let mut at = base + j0 * step;
-            for (j, i) in idx[p..p + run].iter().enumerate() {
-                f(p + j, at + *i as usize * along);
-                at += step;
-            }
+            f(p, base + j0 * step, run);
             p += run;
         }
     }

@@ -9,6 +9,7 @@
 //! | [`scan`] | running sums, products, extremes |
 //! | [`softmax`] | softmax, layer norm, RMS norm |
 //! | [`sort`] | sorting, top-k, unique, nonzero, histograms |
+//! | [`mod@frexp`] | mantissas and exponents |
 //! | [`index`] | gather, scatter, advanced indexing |
 //! | [`parallel`] | the only parallel-for that kernels use |
 //! | [mod@pointwise] | formulas over elements and the loops that run them |
@@ -33,6 +34,7 @@ pub mod cast;
 pub mod conv;
 pub mod dtype;
 mod erase;
+pub mod frexp;
 pub mod index;
 pub mod isa;
 pub mod loss;

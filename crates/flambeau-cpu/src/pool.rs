@@ -207,7 +207,8 @@ struct MaxPlane<'a, T: PoolScalar, P> {
 }
 impl<T: PoolScalar, P: Position> Job for MaxPlane<'_, T, P> {
     type Out = ();
-    const BEST: Level = best_for::<T>();
+    /// Planes of 2^30 elements wait for memory.
+    const BEST: Level = if size_of::<P>() > 4 { Level::Portable } else { best_for::<T>() };
     #[inline(always)]
     #[allow(non_snake_case, clippy::eq_op)]
     fn run<I: Isa>(self) {

@@ -25,7 +25,8 @@ struct Scan<'a, T, A, O, S> {
 }
 impl<T: Copy, A: Copy, O: Copy, S: Fn(A, T, usize) -> (A, O)> Job for Scan<'_, T, A, O, S> {
     type Out = ();
-    const BEST: Level = Level::V3;
+    /// A row is one chain of steps, which no set makes shorter, and columns wait for memory.
+    const BEST: Level = Level::Portable;
     #[inline(always)]
     fn run<I: Isa>(self) {
         let Scan { x, g, out, init, step, tiles } = self;

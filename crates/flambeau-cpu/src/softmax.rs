@@ -8,15 +8,30 @@ use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Float, FloatOp, Order};
 
 type Op<T> = <T as Float>::Op;
-/// Enough lanes to hide the latency of an addition at every width.
-const L: usize = 64;
 /// Columns that a strided softmax handles together.
 const W: usize = 64;
 
-/// Folds `f` over the elements of `K` slices of one length, with independent lanes. The slices are cut into arrays, so that
-/// no index is checked inside.
+/// Folds `f` over the elements of `K` slices of one length, with independent lanes: four registers of them, which hides
+/// most of the latency of a step and leaves registers for the operands.
 #[inline(always)]
-fn lanes<const K: usize, T: Copy, A: Copy>(
+fn lanes<I: Isa, const K: usize, T: Copy, A: Copy>(
+    xs: [&[T]; K],
+    zero: A,
+    f: impl Fn([T; K]) -> A,
+    join: impl Fn(A, A) -> A,
+) -> A {
+    let n = 4 * I::WIDTH / size_of::<A>();
+    if n >= 64 {
+        lanes_of::<64, K, T, A>(xs, zero, f, join)
+    } else if n >= 32 {
+        lanes_of::<32, K, T, A>(xs, zero, f, join)
+    } else {
+        lanes_of::<16, K, T, A>(xs, zero, f, join)
+    }
+}
+/// The slices are cut into arrays, so that no index is checked inside.
+#[inline(always)]
+fn lanes_of<const L: usize, const K: usize, T: Copy, A: Copy>(
     xs: [&[T]; K],
     zero: A,
     f: impl Fn([T; K]) -> A,
@@ -66,11 +81,11 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
         let n = self.n;
         let tmp = &mut self.tmp[..n];
         for (x, y) in self.x.chunks_exact(n).zip(self.y.chunks_exact_mut(n)) {
-            let m = lanes([x], Op::<T>::LOW, |[v]| v.op(), max);
+            let m = lanes::<I, _, _, _>([x], Op::<T>::LOW, |[v]| v.op(), max);
             for j in 0..n {
                 tmp[j] = (x[j].op() - m).exp_::<I>();
             }
-            let s = lanes([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
+            let s = lanes::<I, _, _, _>([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
             if LOG {
                 let l = s.ln_();
                 for j in 0..n {
@@ -183,7 +198,7 @@ impl<T: Float, const LOG: bool> Job for Back<'_, T, LOG> {
                 // SAFETY: each row is handled by one task.
                 let dx = unsafe { dx.slice(row * n, n) };
                 let term = |[d, v]: [T; 2]| if LOG { d.op() } else { d.op() * v.op() };
-                let s = lanes([dy, y], Op::<T>::ZERO, term, |a, b| a + b);
+                let s = lanes::<I, _, _, _>([dy, y], Op::<T>::ZERO, term, |a, b| a + b);
                 for j in 0..n {
                     let (d, v) = (dy[j].op(), y[j].op());
                     dx[j] = T::from_op(if LOG { d - v.exp_::<I>() * s } else { v * (d - s) });
@@ -272,10 +287,10 @@ impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
             let m = if RMS {
                 Op::<T>::ZERO
             } else {
-                lanes([x], Op::<T>::ZERO, |[v]| v.op(), |a, b| a + b) / count
+                lanes::<I, _, _, _>([x], Op::<T>::ZERO, |[v]| v.op(), |a, b| a + b) / count
             };
             let square = |[v]: [T; 1]| (v.op() - m) * (v.op() - m);
-            let v = lanes([x], Op::<T>::ZERO, square, |a, b| a + b) / count;
+            let v = lanes::<I, _, _, _>([x], Op::<T>::ZERO, square, |a, b| a + b) / count;
             let rstd = Op::<T>::ONE / (v + Op::<T>::of(self.eps)).sqrt_();
             if !RMS {
                 self.mean[r] = m;
@@ -385,9 +400,11 @@ impl<T: Float, const RMS: bool> Job for NormBack<'_, T, RMS> {
                 let a = if RMS {
                     zero
                 } else {
-                    lanes([dy, g], zero, |[d, g]| d.op() * g.op(), |a, b| a + b) / count
+                    lanes::<I, _, _, _>([dy, g], zero, |[d, g]| d.op() * g.op(), |a, b| a + b) / count
                 };
-                let b = lanes([dy, g, x], zero, |[d, g, x]| d.op() * g.op() * hat(x), |a, b| a + b) / count;
+                let b =
+                    lanes::<I, _, _, _>([dy, g, x], zero, |[d, g, x]| d.op() * g.op() * hat(x), |a, b| a + b)
+                        / count;
                 let dx = &mut self.dx[r * n..][..n];
                 for j in 0..n {
                     dx[j] = T::from_op((dy[j].op() * g[j].op() - a - hat(x[j]) * b) * rs);

@@ -1,6 +1,6 @@
 //! Reductions against naive models, over random shapes and strides.
 
-use flambeau_cpu::parallel::set_num_threads;
+use flambeau_cpu::parallel::{num_threads, set_num_threads};
 use flambeau_cpu::reduce::{self, Geo};
 use flambeau_cpu::{B8, dtype::Element};
 
@@ -68,6 +68,7 @@ fn each<T: Element, O: Element>(
     check: impl Fn(&[T], O),
 ) {
     let mut r = Rng(99);
+    let before = num_threads();
     for g in geos() {
         if g.n == 0 && !empty {
             continue;
@@ -84,6 +85,7 @@ fn each<T: Element, O: Element>(
             check(row, v);
         }
     }
+    set_num_threads(before);
 }
 fn near(a: f64, b: f64, scale: f64, what: &str) {
     assert!((a - b).abs() <= scale || a == b || (a.is_nan() && b.is_nan()), "{what}: {a} vs {b}");

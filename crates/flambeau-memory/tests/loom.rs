@@ -4,7 +4,7 @@
 
 use std::panic::Location;
 
-use flambeau_memory::{Busy, StorageLock};
+use flambeau_memory::{Busy, Few, StorageLock};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -239,4 +239,77 @@ fn loom_refusals_are_true() {
             |s| assert!(s.read().unwrap() <= 1),
         ],
     );
+}
+
+/// `to += from` as a small call makes it: both holds at once, whichever order the operands come in.
+fn add(from: &Storage, to: &Storage) -> Result<(), Busy> {
+    let holds = Few::new([&from.lock, &to.lock], 1)?;
+    // SAFETY: shared hold.
+    let v = from.data.with(|d| unsafe { *d });
+    // SAFETY: exclusive hold.
+    to.data.with_mut(|d| unsafe { *d += v + 1 });
+    drop(holds);
+    Ok(())
+}
+
+#[test]
+fn loom_few_in_opposite_orders() {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(3);
+    b.check(|| {
+        let (x, y) = (storage(), storage());
+        let t = {
+            let (x, y) = (x.clone(), y.clone());
+            thread::spawn(move || add(&x, &y).unwrap())
+        };
+        add(&y, &x).unwrap();
+        t.join().unwrap();
+        // SAFETY: the other thread has ended.
+        let (vx, vy) = unsafe { (x.data.with(|d| *d), y.data.with(|d| *d)) };
+        // One of the two saw what the other wrote.
+        assert!((vx, vy) == (1, 2) || (vx, vy) == (2, 1), "{vx} {vy}");
+        assert_eq!((x.lock.version(), y.lock.version()), (1, 1));
+    });
+}
+
+#[test]
+fn loom_few_of_one_storage() {
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(3);
+    b.check(|| {
+        let x = storage();
+        let t = {
+            let x = x.clone();
+            thread::spawn(move || drop(Few::new([&x.lock, &x.lock, &x.lock], 2).unwrap()))
+        };
+        drop(Few::new([&x.lock, &x.lock], 5).unwrap());
+        t.join().unwrap();
+        assert_eq!(x.lock.version(), 1);
+        let text = format!("{:?}", x.lock);
+        assert!(text.contains("readers: 0, writer: false"), "{text}");
+    });
+}
+
+#[test]
+fn loom_few_beside_a_guard() {
+    // A refusal on the second storage gives the first one back, without a write counted on it.
+    let mut b = loom::model::Builder::new();
+    b.preemption_bound = Some(3);
+    b.check(|| {
+        let (x, y) = (storage(), storage());
+        let t = {
+            let (x, y) = (x.clone(), y.clone());
+            thread::spawn(move || {
+                let ok = add(&x, &y).is_ok();
+                let back = add(&y, &x).is_ok();
+                (ok, back)
+            })
+        };
+        let _ = y.guard_read();
+        let (ok, back) = t.join().unwrap();
+        assert_eq!((x.lock.version(), y.lock.version()), (u32::from(back), u32::from(ok)));
+        assert!(format!("{:?}", x.lock).contains("readers: 0, writer: false"));
+        assert!(format!("{:?}", y.lock).contains("readers: 0, writer: false"));
+        assert!(back, "readers do not refuse readers");
+    });
 }

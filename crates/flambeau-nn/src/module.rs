@@ -123,7 +123,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// No such parameter.
     #[doc(alias = "torch.nn.Module.get_parameter")]
     fn get_parameter(&self, path: &str) -> Result<Parameter> {
-        walk::leaf(self.as_module(), path, |own| own.parameters)
+        walk::parameter(self.as_module(), path)
     }
     /// The buffer at a dotted path.
     ///
@@ -131,7 +131,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// No such buffer.
     #[doc(alias = "torch.nn.Module.get_buffer")]
     fn get_buffer(&self, path: &str) -> Result<Buffer> {
-        walk::leaf(self.as_module(), path, |own| own.buffers)
+        walk::buffer(self.as_module(), path)
     }
     /// All parameters and persistent buffers under PyTorch's names, in PyTorch's order. The tensors share the module's
     /// memory and record no gradients.
@@ -196,18 +196,13 @@ pub trait Module: Debug + Send + Sync + Any {
     /// Forgets all gradients.
     #[doc(alias = "torch.nn.Module.zero_grad")]
     fn zero_grad(&self) {
-        for p in self.parameters() {
-            // clearing cannot fail once the engine is linked, and this crate links it
-            let _ = p.try_set_grad(None);
-        }
+        walk::zero_grad(self.as_module());
     }
     /// Asks all parameters for gradients, or stops asking.
     #[track_caller]
     #[doc(alias = "torch.nn.Module.requires_grad_")]
     fn requires_grad_(&self, on: bool) {
-        for p in self.parameters() {
-            p.requires_grad_(on);
-        }
+        walk::requires_grad_(self.as_module(), on);
     }
     /// PyTorch's text of the module.
     fn repr(&self) -> String {
@@ -322,11 +317,7 @@ pub trait Module: Debug + Send + Sync + Any {
     /// A name that is empty, has a dot or is taken; a module without a base.
     #[doc(alias = "torch.nn.Module.register_buffer")]
     fn register_buffer(&self, name: &str, buffer: Buffer) -> Result<()> {
-        let own = walk::Own::of(self.as_module());
-        let taken = own.parameters.iter().any(|(n, _)| n == name)
-            || own.fields.iter().any(|n| n == name)
-            || own.modules.iter().any(|(n, _)| n == name);
-        flambeau_core::ensure!(!taken, Index, "attribute '{name}' already exists");
+        walk::check_free(self.as_module(), name)?;
         self.try_base()?.register_buffer(name, buffer)
     }
 }

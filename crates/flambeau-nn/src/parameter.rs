@@ -32,7 +32,7 @@ impl Parameter {
     /// # Errors
     /// A gradient was asked for and the dtype is neither floating nor complex.
     pub fn try_new(data: &Tensor, requires_grad: bool) -> Result<Parameter> {
-        let leaf = data.alias_detached();
+        let leaf = data.alias_parameter();
         if requires_grad {
             leaf.try_requires_grad_(true)?;
         }
@@ -92,7 +92,9 @@ impl IntoArg<Tensor> for &Parameter {
 }
 impl fmt::Debug for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parameter containing: {:?}", self.tensor())
+        // a leaf that was taken as it is prints as a plain tensor
+        let prefix = if self.is_parameter() { "" } else { "Parameter containing:\n" };
+        write!(f, "{prefix}{:?}", self.tensor())
     }
 }
 

@@ -115,17 +115,46 @@ pub(crate) fn submodule<'a>(root: &'a dyn Module, path: &str) -> Result<&'a dyn 
     Ok(at)
 }
 
-pub(crate) fn leaf<T>(
-    root: &dyn Module,
-    path: &str,
-    pick: impl Fn(Own<'_>) -> Vec<(String, T)>,
-) -> Result<T> {
+fn leaf<T>(root: &dyn Module, path: &str, pick: fn(Own<'_>) -> Vec<(String, T)>) -> Result<T> {
     let (prefix, name) = path.rsplit_once('.').unwrap_or(("", path));
     let m = submodule(root, prefix)?;
     let found = pick(Own::of(m)).into_iter().find(|(n, _)| n == name);
     found
         .map(|(_, t)| t)
         .ok_or_else(|| Error::attribute(format!("{} has no attribute `{name}`", m.type_name())))
+}
+
+// Default methods of a trait are compiled for each type that has them: what they do is here, once.
+
+pub(crate) fn parameter(root: &dyn Module, path: &str) -> Result<Parameter> {
+    leaf(root, path, |own| own.parameters)
+}
+pub(crate) fn buffer(root: &dyn Module, path: &str) -> Result<Buffer> {
+    leaf(root, path, |own| own.buffers)
+}
+pub(crate) fn parameters(root: &dyn Module) -> Vec<Parameter> {
+    named_parameters(root).into_iter().map(|(_, p)| p).collect()
+}
+pub(crate) fn zero_grad(root: &dyn Module) {
+    for p in parameters(root) {
+        // clearing cannot fail once the engine is linked, and this crate links it
+        let _ = p.try_set_grad(None);
+    }
+}
+#[track_caller]
+pub(crate) fn requires_grad_(root: &dyn Module, on: bool) {
+    for p in parameters(root) {
+        p.requires_grad_(on);
+    }
+}
+/// Refuses a name for a new buffer that something of the module has.
+pub(crate) fn check_free(m: &dyn Module, name: &str) -> Result<()> {
+    let own = Own::of(m);
+    let taken = own.parameters.iter().any(|(n, _)| n == name)
+        || own.fields.iter().any(|n| n == name)
+        || own.modules.iter().any(|(n, _)| n == name);
+    flambeau_core::ensure!(!taken, Index, "attribute '{name}' already exists");
+    Ok(())
 }
 
 pub(crate) fn apply(m: &dyn Module, f: &mut dyn FnMut(&dyn Module)) {

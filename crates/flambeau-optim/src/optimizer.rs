@@ -326,6 +326,11 @@ fn text(v: &Value) -> String {
         other => other.as_scalar().map_or_else(|| format!("{other:?}"), |s| s.py_text()),
     }
 }
+/// A line per option, by name.
+fn lines(f: &mut fmt::Formatter<'_>, mut all: Vec<(&'static str, Value)>) -> fmt::Result {
+    all.sort_by_key(|(n, _)| *n);
+    all.iter().try_for_each(|(n, v)| writeln!(f, "    {n}: {}", text(v)))
+}
 impl<A: Algorithm> fmt::Display for Optim<A> {
     /// PyTorch's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -335,10 +340,7 @@ impl<A: Algorithm> fmt::Display for Optim<A> {
             let mut all = g.options.options();
             all.extend(A::fixed().iter().cloned());
             all.extend(g.initial_lr.map(|lr| ("initial_lr", Value::Float(lr))));
-            all.sort_by_key(|(n, _)| *n);
-            for (n, v) in all {
-                writeln!(f, "    {n}: {}", text(&v))?;
-            }
+            lines(f, all)?;
         }
         f.write_str(")")
     }

@@ -6,7 +6,6 @@ use torch::library::{Value, arg, one};
 use torch::overrides::{
     ModeGuard, OperatorCall, push_dispatch_mode, push_function_mode, resolve_name, without_modes,
 };
-use torch::prelude::*;
 use torch::{ErrorKind, Tensor};
 
 type Log = Rc<RefCell<Vec<&'static str>>>;

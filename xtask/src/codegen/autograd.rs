@@ -4,7 +4,7 @@ use super::form::{Form, Mode, arg_ident};
 use super::formula::{Save, Scope, idents};
 use super::types::{camel, lend};
 use crate::schema::Arg;
-use crate::table::{Family, Grad, Kind, Row};
+use crate::table::{Family, Grad, Kind, NodeName, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -217,12 +217,26 @@ impl<'a> Diff<'a> {
             };
         }
         let name = &self.name;
+        let base = self.row.schema.base.trim_end_matches('_');
+        let (shown, by_argument) = match &self.row.node {
+            None => (format!("{}Backward0", camel(base)), String::new()),
+            Some(NodeName::Always(n) | NodeName::ByNumber { otherwise: n, .. }) => (n.clone(), String::new()),
+            Some(NodeName::ByArgument { argument, given, absent }) => {
+                if !matches!(self.saves.get(argument), Some(Save::Value(a)) if a.ty.opt) {
+                    return Err(format!("node: no formula uses an optional argument `{argument}`"));
+                }
+                let body = format!(
+                    "fn name(&self) -> &'static str {{\nif self.{argument}.is_some() {{ {given:?} }} else {{ {absent:?} }}\n}}\n"
+                );
+                (given.clone(), body)
+            }
+        };
         let doc = self.row.schema.full_name();
         let (open, close) = if fields.is_empty() { ("", ";") } else { (" {\n", "}") };
         let _ = writeln!(out, "/// Node of `{doc}`.\npub struct {name}{open}{fields}{close}");
         let _ = writeln!(
             out,
-            "impl Backward for {name} {{\nconst NAME: &'static str = \"{name}0\";\n\
+            "impl Backward for {name} {{\nconst NAME: &'static str = \"{shown}\";\n{by_argument}\
              fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {{\n{body}}}"
         );
         let tensors: Vec<_> = self.saves.iter().filter(|s| s.1.is_tensor()).map(|s| s.0).collect();
@@ -421,6 +435,16 @@ fn input(d: &Diff, n: &str, s: &Save) -> String {
     s.input(n, d.condition(n))
 }
 
+/// Gives the node the name that it has where an argument is a number.
+fn rename(row: &Row, result: &str) -> String {
+    let Some(NodeName::ByNumber { number, .. }) = &row.node else { return String::new() };
+    let one = |(argument, name): (&String, &String)| {
+        let n = arg_ident(argument);
+        format!("if {n}.is_wrapped_number() {{\nflambeau_core::graph::rename(&{name:?}, &{result});\n}}\n")
+    };
+    number.iter().map(one).collect()
+}
+
 fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), String> {
     let row = form.row;
     let n = row.schema.returns.len();
@@ -462,9 +486,10 @@ fn plain(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), Stri
     let _ = writeln!(out, "let {bound} = {call}?;");
     let _ = writeln!(
         out,
-        "if rec {{\nlet edges = {};\nlet body = {body};\n{}{record}\n}}{otherwise}",
+        "if rec {{\nlet edges = {};\nlet body = {body};\n{}{record}\n{}}}{otherwise}",
         d.edges_text(),
-        check_saved(d)
+        check_saved(d),
+        rename(row, &vars[0])
     );
     forward(out, form, d, &vars)?;
     let _ = writeln!(out, "Ok({pattern})");
@@ -517,7 +542,8 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
     });
     let _ = writeln!(
         out,
-        "if let Some({tuple}) = before {{\nlet body = {body};\nrt::rebase({w}, edges, body)?;\n}}"
+        "if let Some({tuple}) = before {{\nlet body = {body};\nrt::rebase({w}, edges, body)?;\n{}}}",
+        rename(form.row, &w)
     );
     forward(out, form, d, std::slice::from_ref(&w))?;
     out.push_str("Ok(())\n");

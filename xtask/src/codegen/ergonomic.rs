@@ -93,6 +93,8 @@ impl Call<'_> {
         };
         let options = if self.with { options_ty(row) } else { None };
         let factory = is_factory(row);
+        // what is made of nothing goes to the default device
+        let sourceless = factory && row.schema.args.iter().all(|a| !a.ty.is_tensor());
         let own_struct = options.as_deref().is_some_and(|o| o != "TensorOptions");
         let (mut params, mut exprs, mut pre) = (Vec::new(), Vec::new(), String::new());
         for (i, a) in row.schema.args.iter().enumerate() {
@@ -117,7 +119,13 @@ impl Call<'_> {
                     (true, true) => format!("o.tensor.{}", a.name),
                     _ => format!("o.{}", arg_ident(&a.name)),
                 };
-                exprs.push(lend(a.ty, &place));
+                exprs.push(if a.name == "device" && sourceless {
+                    format!("chosen({place})")
+                } else {
+                    lend(a.ty, &place)
+                });
+            } else if a.name == "device" && sourceless {
+                exprs.push("chosen(None)".into());
             } else {
                 exprs.push(default_param(a.ty, a.default.as_ref().unwrap_or(&Default::None)));
             }
@@ -250,7 +258,8 @@ fn row_items(places: &mut Places, row: &Row, core: bool) -> Result<(), String> {
             if options_ty(row).is_some() {
                 let call = Call { form: &form, method, positional: &[], with: true };
                 let stem = name_under(row, &last, &row.rust);
-                let name = format!("{}{infix}_with{suffix}", stem.trim_end_matches('_'));
+                let end = if stem.ends_with('_') { "_" } else { suffix };
+                let name = format!("{}{infix}_with{end}", stem.trim_end_matches('_'));
                 put(places, &at, name.clone(), call.item(&name, python, core), row)?;
             }
         }
@@ -266,7 +275,8 @@ pub fn emit(c: &CrateTable, core: &str) -> Result<Vec<(String, String)>, String>
         row_items(&mut places, row, is_core)?;
     }
     let mut out = Vec::new();
-    let uses = "#[allow(unused_imports)]\nuse super::{finish, ops, options::*, prelude::*, results::*};\n\n";
+    let uses =
+        "#[allow(unused_imports)]\nuse super::{chosen, finish, ops, options::*, prelude::*, results::*};\n\n";
     for (at, items) in places {
         let Some(module) = at else {
             out.push((
@@ -415,7 +425,7 @@ fn results(c: &CrateTable) -> Result<String, String> {
         let tuple = return_ty(&row.schema.returns);
         let _ = writeln!(
             s,
-            "/// Result of `{}`.\n#[derive(Clone, Debug)]\npub struct {name} {{",
+            "/// Result of `{0}`.\n#[derive(Clone, Debug)]\n#[doc(alias = \"torch.return_types.{0}\")]\npub struct {name} {{",
             row.schema.base
         );
         for (n, r) in names.iter().zip(&row.schema.returns) {

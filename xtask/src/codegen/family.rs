@@ -1,9 +1,9 @@
 //! `generated/FAMILY.rs`: operator objects, kernels' slots, boxed calls, adaptors.
 
-use super::form::{Form, Mode, arg_ident};
+use super::form::{Form, Mode, arg_ident, is_factory};
 use super::types::{core_default, core_ty, unboxed};
 use crate::schema::Base;
-use crate::table::{Family, Grad, Kind};
+use crate::table::{Family, Grad, Kind, NodeName};
 use std::fmt::Write;
 
 /// Emits the file's text (not formatted).
@@ -255,16 +255,31 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
         } else {
             format!("f::{rust}")
         };
+        if let Some(body) = &row.body {
+            let name = format!("{}_each", form.stem());
+            head(out, form, &name);
+            let _ = writeln!(out, "{body}\n}}");
+            v.push((*key, name));
+            continue;
+        }
         if hand {
             let target = if form.mode == Mode::Inplace { format!("f::{}", form.ident()) } else { below };
-            if check_call(form).is_empty() {
+            let node = match &row.node {
+                Some(NodeName::Always(n)) if form.is_composite() && form.mode == Mode::Plain => Some(n),
+                _ => None,
+            };
+            if check_call(form).is_empty() && node.is_none() {
                 v.push((*key, target));
                 continue;
             }
             let name = format!("{}_{}", form.stem(), key.to_ascii_lowercase());
             {
                 head(out, form, &name);
-                let _ = writeln!(out, "{target}({})\n}}", form.names_text());
+                let call = format!("{target}({})", form.names_text());
+                let _ = match node {
+                    Some(n) => writeln!(out, "graph::named(&{n:?}, || {call})\n}}"),
+                    None => writeln!(out, "{call}\n}}"),
+                };
             }
             v.push((*key, name));
             continue;
@@ -294,6 +309,11 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
                     super::autograd::tensor_slice(&tensors),
                     outs.join(", ")
                 );
+            }
+            if form.mode == Mode::Out && is_factory(row) {
+                // the tensor that is given decides what the call leaves open
+                out.push_str("out::as_factory(out, dtype, layout, device)?;\n");
+                out.push_str("let (dtype, device) = (Some(out.dtype()), Some(out.device()));\n");
             }
             let _ = writeln!(out, "let r = {below}({})?;", args.join(", "));
             if form.mode == Mode::Inplace {

@@ -3,6 +3,7 @@
 mod autograd;
 mod ergonomic;
 mod family;
+mod foreach;
 mod form;
 mod formula;
 mod ops;
@@ -29,7 +30,8 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let mut stale = Vec::new();
     let mut written = 0;
     let mut outputs = Vec::new();
-    for c in table::load(root)? {
+    for mut c in table::load(root)? {
+        c.families.extend(foreach::family(&c.families)?);
         let engine = root.join("crates/flambeau-autograd");
         if c.package == CORE && engine.join("Cargo.toml").is_file() {
             outputs.push((engine.join("src/generated"), emit_core_derivatives(&c, &engine)?));
@@ -192,6 +194,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::ergonomic::{{Operand, expect}};\n\
          pub use {core}::error::Result;\n\
          pub use {core}::generator::Generator;\n\
+         pub use {core}::graph;\n\
          pub use {core}::iter::{{self, PointwiseSpec, Promote}};\n\
          pub use {core}::layout::{{Layout, MemoryFormat}};\n\
          pub use {core}::out;\n\
@@ -207,6 +210,9 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          Arg {{ name, ty, default, kw_only: true, mutated: false, number: false }}\n}}\n\
          const fn mu(mut a: Arg) -> Arg {{\na.mutated = true;\na\n}}\n\
          #[allow(dead_code)]\nconst fn nu(mut a: Arg) -> Arg {{\na.number = true;\na\n}}\n\n"
+    );
+    s += &format!(
+        "#[allow(dead_code)]\nfn chosen(d: Option<prelude::Device>) -> Option<prelude::Device> {{\n{core}::settings::chosen(d)\n}}\n\n"
     );
     s += &format!(
         "#[allow(dead_code)]\nfn finish(requires_grad: bool, r: prelude::Result<prelude::Tensor>) -> prelude::Result<prelude::Tensor> {{\n\

@@ -5,7 +5,7 @@ use crate::formula::{
     zeros_like,
 };
 use flambeau_core::geometry::{SizeVec, broadcast_shapes, numel, wrap_dim};
-use flambeau_core::{DType, Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops};
 
 const ZERO: Scalar = Scalar::Int(0);
 
@@ -24,6 +24,13 @@ pub fn index_put_self(grad: &Tensor, indices: &[Option<Tensor>], accumulate: boo
 /// `gather`
 pub fn gather_backward(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor) -> Result<Tensor> {
     ops::scatter_add(&zeros(sizes, grad)?, dim, index, grad)
+}
+/// `gather`
+pub fn gather_grad(grad: &Tensor, sizes: &[i64], dim: i64, index: &Tensor, sparse: bool) -> Result<Tensor> {
+    if sparse {
+        return Err(Error::missing("gather(sparse_grad=True): sparse gradients"));
+    }
+    gather_backward(grad, sizes, dim, index)
 }
 /// The gradient without what was overwritten.
 pub fn scatter_zero(grad: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
@@ -199,4 +206,11 @@ pub fn index_reduce_backward(
     }
     let spread = ops::expand(&reshape(index, &shape)?, source.sizes(), false)?;
     scatter_reduce_backward(grad, x, dim, &spread, source, reduce, include_self, result)
+}
+
+/// `fill_diagonal_`: nothing comes from what was overwritten.
+pub fn fill_diagonal_backward(grad: &Tensor, wrap: bool) -> Result<Tensor> {
+    let g = ops::clone(grad, None)?;
+    ops::fill_diagonal_(&g, ZERO, wrap)?;
+    Ok(g)
 }

@@ -51,7 +51,7 @@ pub fn pow_self(grad: &Tensor, x: &Tensor, exponent: &Tensor) -> Result<Tensor> 
             return zeros_like(grad);
         }
         let less = match e {
-            Scalar::Int(i) => Scalar::Int(i - 1),
+            Scalar::Int(i) => Scalar::Int(i.wrapping_sub(1)),
             Scalar::Float(f) => Scalar::Float(f - 1.0),
             other => Scalar::Complex(other.to_complex() - 1.0),
         };

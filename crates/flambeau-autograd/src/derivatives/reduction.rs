@@ -116,7 +116,7 @@ pub fn std_backward(
 
 /// `max`, `min` over everything: shared evenly among the elements that are equal to the result.
 pub fn evenly_distribute(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Result<Tensor> {
-    scale_grad_by_count(grad, self_, result, &[], false)
+    shared_by_count(grad, self_, result, &[], false, true)
 }
 /// `amax`, `amin`: shared evenly among equal elements.
 pub fn scale_grad_by_count(
@@ -126,13 +126,27 @@ pub fn scale_grad_by_count(
     dim: &[i64],
     keepdim: bool,
 ) -> Result<Tensor> {
+    shared_by_count(grad, self_, result, dim, keepdim, false)
+}
+/// A result of NaN belongs to the NaNs of its row, or, where those do not count, to nothing: then the row's gradient is NaN.
+fn shared_by_count(
+    grad: &Tensor,
+    self_: &Tensor,
+    result: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    nan_counts: bool,
+) -> Result<Tensor> {
     let dims = Some(dim);
     let (x, r) = (ops::detach(self_)?, ops::detach(result)?);
     let r = unreduce(&r, x.sizes(), dims, keepdim)?;
     let g = unreduce(grad, x.sizes(), dims, keepdim)?;
-    let mask = ops::logical_or(&eq(&x, &r)?, &ops::logical_and(&ops::isnan(&x)?, &ops::isnan(&r)?)?)?;
+    let mut mask = eq(&x, &r)?;
+    if nan_counts {
+        mask = ops::logical_or(&mask, &ops::logical_and(&ops::isnan(&x)?, &ops::isnan(&r)?)?)?;
+    }
     let n = to_dtype(&ops::sum(&mask, dims, true, None)?, grad.dtype())?;
-    masked(&mask, &expand(&div(&g, &n)?, x.sizes())?)
+    div(&masked(&mask, &expand(&g, x.sizes())?)?, &n)
 }
 /// `aminmax`
 pub fn aminmax_backward(

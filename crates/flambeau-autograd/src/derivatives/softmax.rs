@@ -1,6 +1,7 @@
 //! Softmax and log-softmax.
 
 use super::reduction::dot_along;
+pub use crate::formula::to_dtype;
 use crate::formula::{exp, mul, neg, sub, sum_dims};
 use flambeau_core::{DType, Result, Tensor, ops};
 
@@ -40,4 +41,8 @@ pub fn log_softmax_double_backward(
 ) -> Result<Tensor> {
     let s = sum_dims(grad_output, &[dim], true)?;
     neg(&mul(&mul(gg, &exp(y)?)?, &s)?)
+}
+/// `_safe_softmax`: of softmax from its output, in the input's dtype.
+pub fn safe_softmax_backward(grad: &Tensor, y: &Tensor, dim: i64, dtype: DType) -> Result<Tensor> {
+    to_dtype(&ops::softmax_backward_data(grad, y, dim, y.dtype())?, dtype)
 }

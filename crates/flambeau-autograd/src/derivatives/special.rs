@@ -1,7 +1,7 @@
 //! Special functions.
 
 use crate::formula::{
-    add_scalar, div, eq, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_,
+    add, add_scalar, div, eq, masked, masked_not, mul, mul_scalar, neg, number, scalar_sub, sub, where_,
 };
 use flambeau_core::{Result, Tensor, ops};
 
@@ -36,7 +36,11 @@ pub fn logit_backward(grad: &Tensor, x: &Tensor, eps: Option<f64>) -> Result<Ten
     let (lo, hi) = eps.map_or((0.0, 1.0), |e| (e, 1.0 - e));
     let outside = ops::logical_or(&ops::lt(x, &number(lo)?)?, &ops::gt(x, &number(hi)?)?)?;
     match eps {
-        Some(_) => masked_not(&outside, &g),
+        Some(_) => {
+            // NaN is in no range
+            let inside = ops::logical_and(&ops::ge(x, &number(lo)?)?, &ops::le(x, &number(hi)?)?)?;
+            masked(&inside, &g)
+        }
         None => where_(&outside, &number(f64::NAN)?, &g),
     }
 }
@@ -44,10 +48,11 @@ pub fn logit_backward(grad: &Tensor, x: &Tensor, eps: Option<f64>) -> Result<Ten
 pub fn entr_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
     mul(grad, &neg(&add_scalar(&ops::log(x)?, 1)?)?)
 }
-/// `log_ndtr`: the density over the distribution, through the scaled complementary error function.
-pub fn log_ndtr_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
-    let scaled = ops::special_erfcx(&mul_scalar(x, -std::f64::consts::FRAC_1_SQRT_2)?)?;
-    mul_scalar(&div(grad, &scaled)?, 2.0 * NORMAL_DENSITY)
+/// `log_ndtr`: the density over the distribution, as PyTorch computes it; far below 0 the sum cancels, and at -inf it is
+/// NaN.
+pub fn log_ndtr_backward(grad: &Tensor, x: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let power = add(result, &mul_scalar(&mul(x, x)?, 0.5)?)?;
+    mul_scalar(&mul(grad, &ops::exp(&neg(&power)?)?)?, NORMAL_DENSITY)
 }
 /// `xlog1py` for the factor.
 pub fn xlog1py_self(grad: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {

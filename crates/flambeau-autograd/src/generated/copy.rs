@@ -53,7 +53,7 @@ fn clone_autograd(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result
 /// Node of `copy_`.
 pub struct CopyBackward;
 impl Backward for CopyBackward {
-    const NAME: &'static str = "CopyBackward0";
+    const NAME: &'static str = "CopyBackwards";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };

@@ -17,15 +17,79 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 
 /// Fills the operators' autograd slots.
 pub fn fill() {
+    o::EMPTY_OUT.register(Key::Autograd, empty_out_autograd);
+    o::ZEROS_OUT.register(Key::Autograd, zeros_out_autograd);
+    o::ONES_OUT.register(Key::Autograd, ones_out_autograd);
+    o::FULL_OUT.register(Key::Autograd, full_out_autograd);
     o::FILL_.register(Key::Autograd, fill_inplace_autograd);
     o::FILL_TENSOR_.register(Key::Autograd, fill_tensor_inplace_autograd);
     o::ZERO_.register(Key::Autograd, zero_inplace_autograd);
+    o::EYE_OUT.register(Key::Autograd, eye_out_autograd);
+    o::EYE_M_OUT.register(Key::Autograd, eye_m_out_autograd);
+    o::ARANGE_OUT.register(Key::Autograd, arange_out_autograd);
+    o::ARANGE_START_OUT.register(Key::Autograd, arange_start_out_autograd);
+    o::ARANGE_STEP_OUT.register(Key::Autograd, arange_step_out_autograd);
+    o::RANGE_STEP_OUT.register(Key::Autograd, range_step_out_autograd);
+    o::LINSPACE_TENSORS_OUT.register(Key::Autograd, linspace_tensors_out_autograd);
+    o::LINSPACE_SCALAR_TENSOR_OUT.register(Key::Autograd, linspace_scalar_tensor_out_autograd);
+    o::LINSPACE_TENSOR_SCALAR_OUT.register(Key::Autograd, linspace_tensor_scalar_out_autograd);
+    o::LINSPACE_OUT.register(Key::Autograd, linspace_out_autograd);
+    o::LOGSPACE_TENSORS_OUT.register(Key::Autograd, logspace_tensors_out_autograd);
+    o::LOGSPACE_SCALAR_TENSOR_OUT.register(Key::Autograd, logspace_scalar_tensor_out_autograd);
+    o::LOGSPACE_TENSOR_SCALAR_OUT.register(Key::Autograd, logspace_tensor_scalar_out_autograd);
+    o::LOGSPACE_OUT.register(Key::Autograd, logspace_out_autograd);
 }
 
+fn empty_out_autograd(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("empty", &[], &[&*out])?;
+    rt::below(|| ops::empty_out(size, dtype, layout, device, pin_memory, memory_format, out))
+}
+fn zeros_out_autograd(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("zeros", &[], &[&*out])?;
+    rt::below(|| ops::zeros_out(size, dtype, layout, device, pin_memory, out))
+}
+fn ones_out_autograd(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("ones", &[], &[&*out])?;
+    rt::below(|| ops::ones_out(size, dtype, layout, device, pin_memory, out))
+}
+fn full_out_autograd(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("full", &[], &[&*out])?;
+    rt::below(|| ops::full_out(size, fill_value, dtype, layout, device, pin_memory, out))
+}
 /// Node of `fill_.Scalar`.
 pub struct FillBackward;
 impl Backward for FillBackward {
-    const NAME: &'static str = "FillBackward0";
+    const NAME: &'static str = "FillBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -60,7 +124,7 @@ fn fill_inplace_autograd(self_: &Tensor, value: Scalar) -> Result<()> {
 /// Node of `fill_.Tensor`.
 pub struct FillTensorBackward;
 impl Backward for FillTensorBackward {
-    const NAME: &'static str = "FillTensorBackward0";
+    const NAME: &'static str = "FillBackward3";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
@@ -128,4 +192,189 @@ fn zero_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
+}
+
+fn eye_out_autograd(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("eye", &[], &[&*out])?;
+    rt::below(|| ops::eye_out(n, dtype, layout, device, pin_memory, out))
+}
+fn eye_m_out_autograd(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("eye", &[], &[&*out])?;
+    rt::below(|| ops::eye_m_out(n, m, dtype, layout, device, pin_memory, out))
+}
+fn arange_out_autograd(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("arange", &[], &[&*out])?;
+    rt::below(|| ops::arange_out(end, dtype, layout, device, pin_memory, out))
+}
+fn arange_start_out_autograd(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("arange", &[], &[&*out])?;
+    rt::below(|| ops::arange_start_out(start, end, dtype, layout, device, pin_memory, out))
+}
+fn arange_step_out_autograd(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("arange", &[], &[&*out])?;
+    rt::below(|| ops::arange_step_out(start, end, step, dtype, layout, device, pin_memory, out))
+}
+fn range_step_out_autograd(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("range", &[], &[&*out])?;
+    rt::below(|| ops::range_step_out(start, end, step, dtype, layout, device, pin_memory, out))
+}
+fn linspace_tensors_out_autograd(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("linspace", &[start, end], &[&*out])?;
+    rt::below(|| ops::linspace_tensors_out(start, end, steps, dtype, layout, device, pin_memory, out))
+}
+fn linspace_scalar_tensor_out_autograd(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("linspace", &[end], &[&*out])?;
+    rt::below(|| ops::linspace_scalar_tensor_out(start, end, steps, dtype, layout, device, pin_memory, out))
+}
+fn linspace_tensor_scalar_out_autograd(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("linspace", &[start], &[&*out])?;
+    rt::below(|| ops::linspace_tensor_scalar_out(start, end, steps, dtype, layout, device, pin_memory, out))
+}
+fn linspace_out_autograd(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("linspace", &[], &[&*out])?;
+    rt::below(|| ops::linspace_out(start, end, steps, dtype, layout, device, pin_memory, out))
+}
+fn logspace_tensors_out_autograd(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("logspace", &[start, end], &[&*out])?;
+    rt::below(|| ops::logspace_tensors_out(start, end, steps, base, dtype, layout, device, pin_memory, out))
+}
+fn logspace_scalar_tensor_out_autograd(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("logspace", &[end], &[&*out])?;
+    rt::below(|| {
+        ops::logspace_scalar_tensor_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
+    })
+}
+fn logspace_tensor_scalar_out_autograd(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("logspace", &[start], &[&*out])?;
+    rt::below(|| {
+        ops::logspace_tensor_scalar_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
+    })
+}
+fn logspace_out_autograd(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("logspace", &[], &[&*out])?;
+    rt::below(|| ops::logspace_out(start, end, steps, base, dtype, layout, device, pin_memory, out))
 }

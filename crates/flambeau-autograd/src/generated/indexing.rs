@@ -64,13 +64,16 @@ pub fn fill() {
     o::MASKED_SCATTER.register(Key::Autograd, masked_scatter_autograd);
     o::MASKED_SCATTER_.register(Key::Autograd, masked_scatter_inplace_autograd);
     o::NONZERO_OUT.register(Key::Autograd, nonzero_out_autograd);
+    o::NONZERO_STATIC_OUT.register(Key::Autograd, nonzero_static_out_autograd);
     o::TAKE.register(Key::Autograd, take_autograd);
     o::TAKE_OUT.register(Key::Autograd, take_out_autograd);
     o::PUT.register(Key::Autograd, put_autograd);
     o::PUT_.register(Key::Autograd, put_inplace_autograd);
     o::SELECT_SCATTER.register(Key::Autograd, select_scatter_autograd);
     o::SLICE_SCATTER.register(Key::Autograd, slice_scatter_autograd);
+    o::SLICE_SCATTER_OUT.register(Key::Autograd, slice_scatter_out_autograd);
     o::DIAGONAL_SCATTER.register(Key::Autograd, diagonal_scatter_autograd);
+    o::FILL_DIAGONAL_.register(Key::Autograd, fill_diagonal_inplace_autograd);
 }
 
 /// Node of `index.Tensor`.
@@ -225,6 +228,7 @@ pub struct GatherBackward {
     dim: i64,
     index: Saved,
     self_sizes: SizeVec,
+    sparse_grad: bool,
 }
 impl Backward for GatherBackward {
     const NAME: &'static str = "GatherBackward0";
@@ -232,8 +236,9 @@ impl Backward for GatherBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
         let self_sizes = &self.self_sizes[..];
+        let sparse_grad = self.sparse_grad;
         let index = &self.index.unpack_last(cx, "index")?;
-        let g0 = Some(gather_backward(grad, self_sizes, dim, index)?);
+        let g0 = Some(gather_grad(grad, self_sizes, dim, index, sparse_grad)?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -246,7 +251,12 @@ fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) 
     let mut out = rt::below(|| ops::gather(self_, dim, index, sparse_grad))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = GatherBackward { dim, index: Saved::input(index), self_sizes: size_vec(self_.sizes()) };
+        let body = GatherBackward {
+            dim,
+            index: Saved::input(index),
+            self_sizes: size_vec(self_.sizes()),
+            sparse_grad,
+        };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
@@ -380,7 +390,7 @@ pub struct ScatterValueBackward {
     index: Saved,
 }
 impl Backward for ScatterValueBackward {
-    const NAME: &'static str = "ScatterValueBackward0";
+    const NAME: &'static str = "ScatterBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -467,7 +477,7 @@ fn scatter_value_out_autograd(
 /// Node of `scatter.reduce`.
 pub struct ScatterSrcReduceBackward;
 impl Backward for ScatterSrcReduceBackward {
-    const NAME: &'static str = "ScatterSrcReduceBackward0";
+    const NAME: &'static str = "ScatterBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::scatter")?) } else { None };
@@ -539,7 +549,7 @@ fn scatter_src_reduce_out_autograd(
 /// Node of `scatter.value_reduce`.
 pub struct ScatterValueReduceBackward;
 impl Backward for ScatterValueReduceBackward {
-    const NAME: &'static str = "ScatterValueReduceBackward0";
+    const NAME: &'static str = "ScatterBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative("aten::scatter")?);
@@ -1208,7 +1218,7 @@ pub struct IndexFillTensorBackward {
     index: Saved,
 }
 impl Backward for IndexFillTensorBackward {
-    const NAME: &'static str = "IndexFillTensorBackward0";
+    const NAME: &'static str = "IndexFillBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -1239,6 +1249,9 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
         let body = IndexFillTensorBackward { dim, index: Saved::input(index) };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
+        if value.is_wrapped_number() {
+            flambeau_core::graph::rename(&"IndexFillBackward0", &out);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1280,6 +1293,9 @@ fn index_fill_tensor_inplace_autograd(
     if let Some((edges, s_index)) = before {
         let body = IndexFillTensorBackward { dim, index: s_index };
         rt::rebase(self_, edges, body)?;
+        if value.is_wrapped_number() {
+            flambeau_core::graph::rename(&"IndexFillBackward0", &self_);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1567,7 +1583,7 @@ pub struct MaskedFillTensorBackward {
     mask: Saved,
 }
 impl Backward for MaskedFillTensorBackward {
-    const NAME: &'static str = "MaskedFillTensorBackward0";
+    const NAME: &'static str = "MaskedFillBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
@@ -1597,6 +1613,9 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
         let body = MaskedFillTensorBackward { mask: Saved::input(mask) };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
+        if value.is_wrapped_number() {
+            flambeau_core::graph::rename(&"MaskedFillBackward0", &out);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1633,6 +1652,9 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
     if let Some((edges, s_mask)) = before {
         let body = MaskedFillTensorBackward { mask: s_mask };
         rt::rebase(self_, edges, body)?;
+        if value.is_wrapped_number() {
+            flambeau_core::graph::rename(&"MaskedFillBackward0", &self_);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
         let t = rt::jvp(|| {
@@ -1747,6 +1769,10 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
 fn nonzero_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("nonzero", &[self_], &[&*out])?;
     rt::below(|| ops::nonzero_out(self_, out))
+}
+fn nonzero_static_out_autograd(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    rt::check_out("nonzero_static", &[self_], &[&*out])?;
+    rt::below(|| ops::nonzero_static_out(self_, size, fill_value, out))
 }
 /// Node of `take`.
 pub struct TakeBackward {
@@ -1978,6 +2004,18 @@ fn slice_scatter_autograd(
     Ok(out)
 }
 
+fn slice_scatter_out_autograd(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("slice_scatter", &[self_, src], &[&*out])?;
+    rt::below(|| ops::slice_scatter_out(self_, src, dim, start, end, step, out))
+}
 /// Node of `diagonal_scatter`.
 pub struct DiagonalScatterBackward {
     dim1: i64,
@@ -2025,4 +2063,42 @@ fn diagonal_scatter_autograd(
         }
     }
     Ok(out)
+}
+
+/// Node of `fill_diagonal_`.
+pub struct FillDiagonalBackward {
+    wrap: bool,
+}
+impl Backward for FillDiagonalBackward {
+    const NAME: &'static str = "FillDiagonalBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let wrap = self.wrap;
+        let g0 = Some(fill_diagonal_backward(grad, wrap)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn fill_diagonal_inplace_autograd(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    let rec = rt::recording(&[self_]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::of([Some(self_)]);
+        Some(edges)
+    } else {
+        None
+    };
+    rt::below(|| ops::fill_diagonal_(self_, fill_value, wrap))?;
+    if let Some(edges) = before {
+        let body = FillDiagonalBackward { wrap };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            ok(fill_diagonal_backward(self_t, wrap)).map(Some)
+        })?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
 }

@@ -474,7 +474,7 @@ pub struct DivModeBackward {
     self_: Saved,
 }
 impl Backward for DivModeBackward {
-    const NAME: &'static str = "DivModeBackward0";
+    const NAME: &'static str = "DivBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let rounding_mode = self.rounding_mode.as_deref();
@@ -575,7 +575,7 @@ fn div_mode_out_autograd(
 /// Node of `floor_divide`.
 pub struct FloorDivideBackward;
 impl Backward for FloorDivideBackward {
-    const NAME: &'static str = "FloorDivideBackward0";
+    const NAME: &'static str = "NotImplemented";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::floor_divide")?) } else { None };
@@ -643,7 +643,7 @@ pub struct RemainderBackward {
     self_: Saved,
 }
 impl Backward for RemainderBackward {
-    const NAME: &'static str = "RemainderBackward0";
+    const NAME: &'static str = "RemainderBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
@@ -672,6 +672,9 @@ fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
+        if other.is_wrapped_number() {
+            flambeau_core::graph::rename(&"RemainderBackward0", &out);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -707,6 +710,9 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     if let Some((edges, s_other, s_self_)) = before {
         let body = RemainderBackward { other: s_other, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
+        if other.is_wrapped_number() {
+            flambeau_core::graph::rename(&"RemainderBackward0", &self_);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -735,7 +741,7 @@ pub struct FmodBackward {
     self_: Saved,
 }
 impl Backward for FmodBackward {
-    const NAME: &'static str = "FmodBackward0";
+    const NAME: &'static str = "FmodBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(grad.clone()) } else { None };
@@ -764,6 +770,9 @@ fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
+        if other.is_wrapped_number() {
+            flambeau_core::graph::rename(&"FmodBackward0", &out);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -799,6 +808,9 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
     if let Some((edges, s_other, s_self_)) = before {
         let body = FmodBackward { other: s_other, self_: s_self_ };
         rt::rebase(self_, edges, body)?;
+        if other.is_wrapped_number() {
+            flambeau_core::graph::rename(&"FmodBackward0", &self_);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
         let t = rt::jvp(|| {
@@ -828,7 +840,7 @@ pub struct PowBackward {
     self_: Saved,
 }
 impl Backward for PowBackward {
-    const NAME: &'static str = "PowBackward0";
+    const NAME: &'static str = "PowBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
@@ -866,6 +878,12 @@ fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
         };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
+        if exponent.is_wrapped_number() {
+            flambeau_core::graph::rename(&"PowBackward0", &out);
+        }
+        if self_.is_wrapped_number() {
+            flambeau_core::graph::rename(&"PowBackward2", &out);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
         let t = rt::jvp(|| {
@@ -900,6 +918,12 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     if let Some((edges, s_exponent, s_self_)) = before {
         let body = PowBackward { exponent: s_exponent, result: Saved::output(self_, 0), self_: s_self_ };
         rt::rebase(self_, edges, body)?;
+        if exponent.is_wrapped_number() {
+            flambeau_core::graph::rename(&"PowBackward0", &self_);
+        }
+        if self_.is_wrapped_number() {
+            flambeau_core::graph::rename(&"PowBackward2", &self_);
+        }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
         let t = rt::jvp(|| {
@@ -1156,7 +1180,7 @@ pub struct ClampTensorBackward {
     self_: Saved,
 }
 impl Backward for ClampTensorBackward {
-    const NAME: &'static str = "ClampTensorBackward0";
+    const NAME: &'static str = "ClampBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
@@ -1305,7 +1329,7 @@ pub struct ClampBackward {
     self_: Saved,
 }
 impl Backward for ClampBackward {
-    const NAME: &'static str = "ClampBackward0";
+    const NAME: &'static str = "ClampBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max = self.max;
@@ -1381,7 +1405,7 @@ pub struct ClampMinTensorBackward {
     self_: Saved,
 }
 impl Backward for ClampMinTensorBackward {
-    const NAME: &'static str = "ClampMinTensorBackward0";
+    const NAME: &'static str = "ClampMinBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
@@ -1542,7 +1566,7 @@ pub struct ClampMaxTensorBackward {
     self_: Saved,
 }
 impl Backward for ClampMaxTensorBackward {
-    const NAME: &'static str = "ClampMaxTensorBackward0";
+    const NAME: &'static str = "ClampMaxBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
@@ -1704,7 +1728,7 @@ pub struct LerpTensorBackward {
     weight: Saved,
 }
 impl Backward for LerpTensorBackward {
-    const NAME: &'static str = "LerpTensorBackward0";
+    const NAME: &'static str = "LerpBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
@@ -2507,7 +2531,7 @@ fn nextafter_out_autograd(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> R
 /// Node of `heaviside`.
 pub struct HeavisideBackward;
 impl Backward for HeavisideBackward {
-    const NAME: &'static str = "HeavisideBackward0";
+    const NAME: &'static str = "NotImplemented";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(no_derivative("aten::heaviside")?) } else { None };

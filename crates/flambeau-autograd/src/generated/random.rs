@@ -31,6 +31,12 @@ pub fn fill() {
     o::RANDOM_FROM_.register(Key::Autograd, random_from_inplace_autograd);
     o::RANDOM_TO_.register(Key::Autograd, random_to_inplace_autograd);
     o::RANDOM_.register(Key::Autograd, random_inplace_autograd);
+    o::RAND_OUT.register(Key::Autograd, rand_out_autograd);
+    o::RANDN_OUT.register(Key::Autograd, randn_out_autograd);
+    o::RANDINT_OUT.register(Key::Autograd, randint_out_autograd);
+    o::RANDINT_LOW_OUT.register(Key::Autograd, randint_low_out_autograd);
+    o::RANDPERM_OUT.register(Key::Autograd, randperm_out_autograd);
+    o::NORMAL_FLOAT_FLOAT_OUT.register(Key::Autograd, normal_float_float_out_autograd);
     o::NORMAL_TENSOR_FLOAT.register(Key::Autograd, normal_tensor_float_autograd);
     o::NORMAL_TENSOR_FLOAT_OUT.register(Key::Autograd, normal_tensor_float_out_autograd);
     o::NORMAL_FLOAT_TENSOR.register(Key::Autograd, normal_float_tensor_autograd);
@@ -40,6 +46,14 @@ pub fn fill() {
     o::MULTINOMIAL_OUT.register(Key::Autograd, multinomial_out_autograd);
     o::POISSON.register(Key::Autograd, poisson_autograd);
     o::BINOMIAL.register(Key::Autograd, binomial_autograd);
+    o::STANDARD_GAMMA.register(Key::Autograd, standard_gamma_autograd);
+    o::STANDARD_GAMMA_OUT.register(Key::Autograd, standard_gamma_out_autograd);
+    o::STANDARD_GAMMA_GRAD.register(Key::Autograd, standard_gamma_grad_autograd);
+    o::STANDARD_GAMMA_GRAD_OUT.register(Key::Autograd, standard_gamma_grad_out_autograd);
+    o::SAMPLE_DIRICHLET.register(Key::Autograd, sample_dirichlet_autograd);
+    o::SAMPLE_DIRICHLET_OUT.register(Key::Autograd, sample_dirichlet_out_autograd);
+    o::DIRICHLET_GRAD.register(Key::Autograd, dirichlet_grad_autograd);
+    o::DIRICHLET_GRAD_OUT.register(Key::Autograd, dirichlet_grad_out_autograd);
 }
 
 /// Node of `uniform_`.
@@ -267,7 +281,7 @@ pub struct BernoulliTensorBackward {
     p: Saved,
 }
 impl Backward for BernoulliTensorBackward {
-    const NAME: &'static str = "BernoulliTensorBackward0";
+    const NAME: &'static str = "BernoulliBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(zeros_like(grad)?) } else { None };
@@ -317,7 +331,7 @@ fn bernoulli_tensor_inplace_autograd(
 /// Node of `bernoulli_.float`.
 pub struct BernoulliFloatBackward;
 impl Backward for BernoulliFloatBackward {
-    const NAME: &'static str = "BernoulliFloatBackward0";
+    const NAME: &'static str = "BernoulliBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -385,7 +399,7 @@ fn bernoulli_out_autograd(self_: &Tensor, generator: Option<&Generator>, out: &m
 /// Node of `bernoulli.p`.
 pub struct BernoulliPBackward;
 impl Backward for BernoulliPBackward {
-    const NAME: &'static str = "BernoulliPBackward0";
+    const NAME: &'static str = "BernoulliBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative("aten::bernoulli")?);
@@ -410,7 +424,7 @@ fn bernoulli_p_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -
 /// Node of `random_.from`.
 pub struct RandomFromBackward;
 impl Backward for RandomFromBackward {
-    const NAME: &'static str = "RandomFromBackward0";
+    const NAME: &'static str = "RandomBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -450,7 +464,7 @@ fn random_from_inplace_autograd(
 /// Node of `random_.to`.
 pub struct RandomToBackward;
 impl Backward for RandomToBackward {
-    const NAME: &'static str = "RandomToBackward0";
+    const NAME: &'static str = "RandomBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -485,7 +499,7 @@ fn random_to_inplace_autograd(self_: &Tensor, to: i64, generator: Option<&Genera
 /// Node of `random_`.
 pub struct RandomBackward;
 impl Backward for RandomBackward {
-    const NAME: &'static str = "RandomBackward0";
+    const NAME: &'static str = "RandomBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -517,10 +531,89 @@ fn random_inplace_autograd(self_: &Tensor, generator: Option<&Generator>) -> Res
     Ok(())
 }
 
+fn rand_out_autograd(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("rand", &[], &[&*out])?;
+    rt::below(|| ops::rand_out(size, generator, dtype, layout, device, pin_memory, out))
+}
+fn randn_out_autograd(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("randn", &[], &[&*out])?;
+    rt::below(|| ops::randn_out(size, generator, dtype, layout, device, pin_memory, out))
+}
+fn randint_out_autograd(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("randint", &[], &[&*out])?;
+    rt::below(|| ops::randint_out(high, size, generator, dtype, layout, device, pin_memory, out))
+}
+fn randint_low_out_autograd(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("randint", &[], &[&*out])?;
+    rt::below(|| ops::randint_low_out(low, high, size, generator, dtype, layout, device, pin_memory, out))
+}
+fn randperm_out_autograd(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("randperm", &[], &[&*out])?;
+    rt::below(|| ops::randperm_out(n, generator, dtype, layout, device, pin_memory, out))
+}
+fn normal_float_float_out_autograd(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("normal", &[], &[&*out])?;
+    rt::below(|| {
+        ops::normal_float_float_out(mean, std, size, generator, dtype, layout, device, pin_memory, out)
+    })
+}
 /// Node of `normal.Tensor_float`.
 pub struct NormalTensorFloatBackward;
 impl Backward for NormalTensorFloatBackward {
-    const NAME: &'static str = "NormalTensorFloatBackward0";
+    const NAME: &'static str = "NormalBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -558,7 +651,7 @@ fn normal_tensor_float_out_autograd(
 /// Node of `normal.float_Tensor`.
 pub struct NormalFloatTensorBackward;
 impl Backward for NormalFloatTensorBackward {
-    const NAME: &'static str = "NormalFloatTensorBackward0";
+    const NAME: &'static str = "NormalBackward2";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -599,7 +692,7 @@ pub struct NormalTensorTensorBackward {
     std: Saved,
 }
 impl Backward for NormalTensorTensorBackward {
-    const NAME: &'static str = "NormalTensorTensorBackward0";
+    const NAME: &'static str = "NormalBackward3";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {
@@ -720,4 +813,147 @@ fn binomial_autograd(count: &Tensor, prob: &Tensor, generator: Option<&Generator
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
+}
+
+/// Node of `_standard_gamma`.
+pub struct StandardGammaBackward {
+    result: Saved,
+    self_: Saved,
+}
+impl Backward for StandardGammaBackward {
+    const NAME: &'static str = "StandardGammaBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack_last(cx, "result")?;
+        let self_ = &self.self_.unpack_last(cx, "self")?;
+        let g0 = Some(mul(grad, &ops::standard_gamma_grad(self_, &result)?)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+    fn release(&self) {
+        self.result.release();
+        self.self_.release();
+    }
+}
+fn standard_gamma_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let mut out = rt::below(|| ops::standard_gamma(self_, generator))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = StandardGammaBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
+        rt::check_saved()?;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let result = &out;
+            ok(mul(self_t, &ops::standard_gamma_grad(self_, &result)?)).map(Some)
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn standard_gamma_out_autograd(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("_standard_gamma", &[self_], &[&*out])?;
+    rt::below(|| ops::standard_gamma_out(self_, generator, out))
+}
+/// Node of `_standard_gamma_grad`.
+pub struct StandardGammaGradBackward;
+impl Backward for StandardGammaGradBackward {
+    const NAME: &'static str = "StandardGammaGradBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative_for("_standard_gamma_grad")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative_for("_standard_gamma_grad")?) } else { None };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+}
+fn standard_gamma_grad_autograd(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, output]);
+    let mut out = rt::below(|| ops::standard_gamma_grad(self_, output))?;
+    if rec {
+        let edges = Edges::of([Some(self_), Some(output)]);
+        let body = StandardGammaGradBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, output]) {
+        let t = rt::jvp(|| ok(no_derivative_for("_standard_gamma_grad")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn standard_gamma_grad_out_autograd(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("_standard_gamma_grad", &[self_, output], &[&*out])?;
+    rt::below(|| ops::standard_gamma_grad_out(self_, output, out))
+}
+/// Node of `_sample_dirichlet`.
+pub struct SampleDirichletBackward;
+impl Backward for SampleDirichletBackward {
+    const NAME: &'static str = "SampleDirichletBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = Some(no_derivative("aten::_sample_dirichlet")?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+}
+fn sample_dirichlet_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let mut out = rt::below(|| ops::sample_dirichlet(self_, generator))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = SampleDirichletBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| ok(no_derivative("aten::_sample_dirichlet")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn sample_dirichlet_out_autograd(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("_sample_dirichlet", &[self_], &[&*out])?;
+    rt::below(|| ops::sample_dirichlet_out(self_, generator, out))
+}
+/// Node of `_dirichlet_grad`.
+pub struct DirichletGradBackward;
+impl Backward for DirichletGradBackward {
+    const NAME: &'static str = "DirichletGradBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let g0 = if cx.need(0) { Some(no_derivative_for("_dirichlet_grad")?) } else { None };
+        let g1 = if cx.need(1) { Some(no_derivative_for("_dirichlet_grad")?) } else { None };
+        let g2 = if cx.need(2) { Some(no_derivative_for("_dirichlet_grad")?) } else { None };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+}
+fn dirichlet_grad_autograd(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    let rec = rt::recording(&[x, alpha, total]);
+    let mut out = rt::below(|| ops::dirichlet_grad(x, alpha, total))?;
+    if rec {
+        let edges = Edges::of([Some(x), Some(alpha), Some(total)]);
+        let body = DirichletGradBackward;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[x, alpha, total]) {
+        let t = rt::jvp(|| ok(no_derivative_for("_dirichlet_grad")).map(Some))?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+fn dirichlet_grad_out_autograd(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
+    rt::check_out("_dirichlet_grad", &[x, alpha, total], &[&*out])?;
+    rt::below(|| ops::dirichlet_grad_out(x, alpha, total, out))
 }

@@ -74,7 +74,10 @@ pub struct SumBackward {
     self_sizes: SizeVec,
 }
 impl Backward for SumBackward {
-    const NAME: &'static str = "SumBackward0";
+    const NAME: &'static str = "SumBackward1";
+    fn name(&self) -> &'static str {
+        if self.dim.is_some() { "SumBackward1" } else { "SumBackward0" }
+    }
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim.as_deref();
@@ -228,7 +231,7 @@ pub struct ProdDimBackward {
     self_: Saved,
 }
 impl Backward for ProdDimBackward {
-    const NAME: &'static str = "ProdDimBackward0";
+    const NAME: &'static str = "ProdBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -286,7 +289,10 @@ pub struct MeanBackward {
     self_sizes: SizeVec,
 }
 impl Backward for MeanBackward {
-    const NAME: &'static str = "MeanBackward0";
+    const NAME: &'static str = "MeanBackward1";
+    fn name(&self) -> &'static str {
+        if self.dim.is_some() { "MeanBackward1" } else { "MeanBackward0" }
+    }
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim.as_deref();
@@ -465,7 +471,7 @@ pub struct MaxBackward {
     self_: Saved,
 }
 impl Backward for MaxBackward {
-    const NAME: &'static str = "MaxBackward0";
+    const NAME: &'static str = "MaxBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let result = &self.result.unpack_last(cx, "result")?;
@@ -515,7 +521,7 @@ pub struct MaxDimBackward {
     self_sizes: SizeVec,
 }
 impl Backward for MaxDimBackward {
-    const NAME: &'static str = "MaxDimBackward0";
+    const NAME: &'static str = "MaxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -631,7 +637,7 @@ pub struct MinBackward {
     self_: Saved,
 }
 impl Backward for MinBackward {
-    const NAME: &'static str = "MinBackward0";
+    const NAME: &'static str = "MinBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let result = &self.result.unpack_last(cx, "result")?;
@@ -681,7 +687,7 @@ pub struct MinDimBackward {
     self_sizes: SizeVec,
 }
 impl Backward for MinDimBackward {
-    const NAME: &'static str = "MinDimBackward0";
+    const NAME: &'static str = "MinBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -889,7 +895,7 @@ pub struct MedianDimBackward {
     self_sizes: SizeVec,
 }
 impl Backward for MedianDimBackward {
-    const NAME: &'static str = "MedianDimBackward0";
+    const NAME: &'static str = "MedianBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -946,7 +952,7 @@ pub struct NanmedianDimBackward {
     self_sizes: SizeVec,
 }
 impl Backward for NanmedianDimBackward {
-    const NAME: &'static str = "NanmedianDimBackward0";
+    const NAME: &'static str = "NanmedianBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;

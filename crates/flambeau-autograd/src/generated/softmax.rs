@@ -25,6 +25,7 @@ pub fn fill() {
     o::LOG_SOFTMAX_DATA_OUT.register(Key::Autograd, log_softmax_data_out_autograd);
     o::LOG_SOFTMAX_BACKWARD_DATA.register(Key::Autograd, log_softmax_backward_data_autograd);
     o::LOG_SOFTMAX_BACKWARD_DATA_OUT.register(Key::Autograd, log_softmax_backward_data_out_autograd);
+    o::SAFE_SOFTMAX.register(Key::Autograd, safe_softmax_autograd);
 }
 
 /// Node of `_softmax`.
@@ -34,7 +35,7 @@ pub struct SoftmaxDataBackward {
     self_dtype: DType,
 }
 impl Backward for SoftmaxDataBackward {
-    const NAME: &'static str = "SoftmaxDataBackward0";
+    const NAME: &'static str = "SoftmaxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -157,7 +158,7 @@ pub struct LogSoftmaxDataBackward {
     self_dtype: DType,
 }
 impl Backward for LogSoftmaxDataBackward {
-    const NAME: &'static str = "LogSoftmaxDataBackward0";
+    const NAME: &'static str = "LogSoftmaxBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -274,4 +275,43 @@ fn log_softmax_backward_data_out_autograd(
 ) -> Result<()> {
     rt::check_out("_log_softmax_backward_data", &[grad_output, output], &[&*out])?;
     rt::below(|| ops::log_softmax_backward_data_out(grad_output, output, dim, input_dtype, out))
+}
+/// Node of `_safe_softmax`.
+pub struct SafeSoftmaxBackward {
+    dim: i64,
+    result: Saved,
+    self_dtype: DType,
+}
+impl Backward for SafeSoftmaxBackward {
+    const NAME: &'static str = "SafeSoftmaxBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let dim = self.dim;
+        let self_dtype = self.self_dtype;
+        let result = &self.result.unpack_last(cx, "result")?;
+        let g0 = Some(safe_softmax_backward(grad, &result, dim, self_dtype)?);
+        Ok(Grads::from_buf_and_len([g0, None], 1))
+    }
+    fn release(&self) {
+        self.result.release();
+    }
+}
+fn safe_softmax_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let rec = rt::recording(&[self_]);
+    let mut out = rt::below(|| ops::safe_softmax(self_, dim, dtype))?;
+    if rec {
+        let edges = Edges::of([Some(self_)]);
+        let body = SafeSoftmaxBackward { dim, result: Saved::output(&out, 0), self_dtype: self_.dtype() };
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let t = rt::jvp(|| {
+            let self_t_ = rt::tangent_or_zeros(self_)?;
+            let self_t = &self_t_;
+            let result = &out;
+            ok(softmax_jvp(&to_dtype(self_t, result.dtype())?, &result, dim)).map(Some)
+        })?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
 }

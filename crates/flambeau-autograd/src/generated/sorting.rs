@@ -39,7 +39,7 @@ pub struct SortStableBackward {
     self_sizes: SizeVec,
 }
 impl Backward for SortStableBackward {
-    const NAME: &'static str = "SortStableBackward0";
+    const NAME: &'static str = "SortBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dim = self.dim;
@@ -243,7 +243,7 @@ fn bincount_autograd(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -
 /// Node of `_unique2`.
 pub struct UniqueBackward;
 impl Backward for UniqueBackward {
-    const NAME: &'static str = "UniqueBackward0";
+    const NAME: &'static str = "Unique2Backward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(no_derivative("aten::_unique2")?);

@@ -582,7 +582,7 @@ pub struct SpecialI0eBackward {
     self_: Saved,
 }
 impl Backward for SpecialI0eBackward {
-    const NAME: &'static str = "SpecialI0eBackward0";
+    const NAME: &'static str = "SpecialI0EBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let result = &self.result.unpack_last(cx, "result")?;
@@ -670,7 +670,7 @@ pub struct SpecialI1eBackward {
     self_: Saved,
 }
 impl Backward for SpecialI1eBackward {
-    const NAME: &'static str = "SpecialI1eBackward0";
+    const NAME: &'static str = "SpecialI1EBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let result = &self.result.unpack_last(cx, "result")?;
@@ -953,17 +953,20 @@ fn special_ndtri_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 /// Node of `special_log_ndtr`.
 pub struct SpecialLogNdtrBackward {
+    result: Saved,
     self_: Saved,
 }
 impl Backward for SpecialLogNdtrBackward {
     const NAME: &'static str = "SpecialLogNdtrBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let result = &self.result.unpack_last(cx, "result")?;
         let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(log_ndtr_backward(grad, self_)?);
+        let g0 = Some(log_ndtr_backward(grad, self_, result)?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
+        self.result.release();
         self.self_.release();
     }
 }
@@ -972,14 +975,15 @@ fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let mut out = rt::below(|| ops::special_log_ndtr(self_))?;
     if rec {
         let edges = Edges::of([Some(self_)]);
-        let body = SpecialLogNdtrBackward { self_: Saved::input(self_) };
+        let body = SpecialLogNdtrBackward { result: Saved::output(&out, 0), self_: Saved::input(self_) };
         rt::check_saved()?;
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| log_ndtr_backward(grad, self_))?])
+            let result = &out;
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| log_ndtr_backward(grad, self_, result))?])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -996,7 +1000,7 @@ pub struct SpecialXlog1pyBackward {
     self_: Saved,
 }
 impl Backward for SpecialXlog1pyBackward {
-    const NAME: &'static str = "SpecialXlog1pyBackward0";
+    const NAME: &'static str = "SpecialXlog1PyBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) {

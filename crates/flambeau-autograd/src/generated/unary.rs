@@ -602,11 +602,11 @@ pub struct SquareBackward {
     self_: Saved,
 }
 impl Backward for SquareBackward {
-    const NAME: &'static str = "SquareBackward0";
+    const NAME: &'static str = "PowBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
-        let g0 = Some(mul_scalar(&chain(grad, Ok(self_.clone()))?, 2)?);
+        let g0 = Some(chain(grad, mul_scalar(self_, 2))?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -625,9 +625,7 @@ fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     if rt::dual_active() && rt::any_tangent(&[self_]) {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&chain(grad, Ok(self_.clone()))?, 2)
-            })?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul_scalar(self_, 2)))?])
         })?;
         rt::set_tangent(&out, t)?;
     }
@@ -656,9 +654,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
         let t = rt::jvp(|| {
             let t0 = rt::tangent(self_);
             let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&chain(grad, Ok(self_.clone()))?, 2)
-            })?])
+            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul_scalar(self_, 2)))?])
         })?;
         rt::set_tangent_inplace(self_, t)?;
     }
@@ -1082,7 +1078,7 @@ pub struct Log1pBackward {
     self_: Saved,
 }
 impl Backward for Log1pBackward {
-    const NAME: &'static str = "Log1pBackward0";
+    const NAME: &'static str = "Log1PBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -2152,7 +2148,7 @@ fn trunc_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Node of `round.decimals`.
 pub struct RoundBackward;
 impl Backward for RoundBackward {
-    const NAME: &'static str = "RoundBackward0";
+    const NAME: &'static str = "RoundBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(zeros_like(grad)?);
@@ -2264,7 +2260,7 @@ fn frac_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Node of `deg2rad`.
 pub struct Deg2radBackward;
 impl Backward for Deg2radBackward {
-    const NAME: &'static str = "Deg2radBackward0";
+    const NAME: &'static str = "Deg2RadBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(mul_scalar(grad, std::f64::consts::PI / 180.0)?);
@@ -2324,7 +2320,7 @@ fn deg2rad_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Node of `rad2deg`.
 pub struct Rad2degBackward;
 impl Backward for Rad2degBackward {
-    const NAME: &'static str = "Rad2degBackward0";
+    const NAME: &'static str = "Rad2DegBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(mul_scalar(grad, 180.0 / std::f64::consts::PI)?);

@@ -294,7 +294,7 @@ pub struct SqueezeDimBackward {
     self_sizes: SizeVec,
 }
 impl Backward for SqueezeDimBackward {
-    const NAME: &'static str = "SqueezeDimBackward0";
+    const NAME: &'static str = "SqueezeBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
@@ -327,7 +327,7 @@ pub struct SqueezeDimsBackward {
     self_sizes: SizeVec,
 }
 impl Backward for SqueezeDimsBackward {
-    const NAME: &'static str = "SqueezeDimsBackward0";
+    const NAME: &'static str = "SqueezeBackward1";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_sizes = &self.self_sizes[..];
@@ -735,7 +735,7 @@ fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
 /// Node of `_conj`.
 pub struct ConjViewBackward;
 impl Backward for ConjViewBackward {
-    const NAME: &'static str = "ConjViewBackward0";
+    const NAME: &'static str = "ConjBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = Some(conj(grad)?);

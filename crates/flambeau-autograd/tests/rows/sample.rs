@@ -7,6 +7,7 @@
 //! | `f(2,3)` | float64 that wants a gradient; complex128 in the complex run |
 //! | `r(2,3)` | the same, but float64 in the complex run too |
 //! | `n(2,3)` | float64, a constant |
+//! | `s(2,3)` | float32, a constant |
 //! | `c(2,3)` | complex128 that wants a gradient |
 //! | `i(2,3) 5` | int64 below 5 |
 //! | `b(2,3)` | bool |
@@ -156,7 +157,7 @@ impl Maker {
         let make = |v: Vec<f64>| Tensor::from_vec_raw(v, &sizes).unwrap();
         let complex = kind == 'c' || kind == 'f' && self.run == Run::Complex;
         let t = match kind {
-            'f' | 'r' | 'n' | 'c' => {
+            'f' | 'r' | 'n' | 's' | 'c' => {
                 let re: Vec<f64> =
                     if given { items.iter().map(|s| number(s)).collect() } else { self.floats(n, range) };
                 if complex {
@@ -164,6 +165,8 @@ impl Maker {
                     let v: Vec<Complex<f64>> =
                         re.iter().zip(im).map(|(a, b)| Complex::new(*a, 0.8 * b)).collect();
                     Tensor::from_vec_raw(v, &sizes).unwrap()
+                } else if kind == 's' {
+                    make(re).try_to(DType::F32).unwrap()
                 } else {
                     make(re)
                 }
@@ -192,6 +195,13 @@ impl Maker {
                 Some((t, leaf)) => (Value::Tensor(t), if leaf { vec![None] } else { vec![] }),
                 None => (Value::None, vec![]),
             },
+            // a list form with its row's sample: two tensors of the kind
+            toml::Value::String(s) if arg.ty == Ty::TensorList => {
+                self.given(arg, &toml::Value::Array(vec![s.as_str().into(), s.as_str().into()]))
+            }
+            toml::Value::Float(_) | toml::Value::Integer(_) if arg.ty == Ty::ScalarList => {
+                (Value::List(vec![plain(arg, v), plain(arg, v)]), vec![])
+            }
             toml::Value::Array(a) if matches!(arg.ty, Ty::TensorList | Ty::OptTensorList) => {
                 let (mut list, mut leaves) = (Vec::new(), Vec::new());
                 for (j, s) in a.iter().enumerate() {
@@ -236,9 +246,12 @@ impl Maker {
                 let list = [a, b].into_iter().flatten().map(|(t, _)| Value::Tensor(t)).collect();
                 return (Value::List(list), vec![Some(0), Some(1)]);
             }
-            (Default_::Required, Ty::OptTensor | Ty::OptInt | Ty::OptIntList(_)) => Value::None,
+            (Default_::Required, Ty::OptTensor | Ty::OptInt | Ty::OptIntList(_) | Ty::OptGenerator) => {
+                Value::None
+            }
             (Default_::Required, Ty::Int) => Value::Int(i64::from(arg.name != "dim0" && arg.name != "axis0")),
             (Default_::Required, Ty::Scalar | Ty::Float) => Value::Float(0.5),
+            (Default_::Required, Ty::ScalarList) => Value::List(vec![Value::Float(0.5), Value::Float(2.0)]),
             (Default_::Required, Ty::Bool) => Value::Bool(false),
             (Default_::Required, Ty::IntList(_)) => match arg.name {
                 "size" | "shape" => ints(&[3, 3]),

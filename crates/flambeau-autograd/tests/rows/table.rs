@@ -5,6 +5,7 @@
 
 use flambeau_core::Result;
 use flambeau_core::dispatch::{AnyOp, registry};
+use flambeau_core::schema::Ty;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -40,13 +41,33 @@ pub fn table(dir: &Path) -> BTreeMap<String, Row> {
                 .map(|t| t.keys().flat_map(|k| k.split(',').map(|n| n.trim().to_string())).collect());
             let diff_outputs =
                 diff_outputs.into_iter().flatten().map(|v| v.as_str().unwrap().to_string()).collect();
-            rows.insert(
-                name,
-                Row { samples, diff_outputs, formulas, kind: op["kind"].as_str().unwrap().to_string() },
-            );
+            let kind = op["kind"].as_str().unwrap().to_string();
+            for list in lists(&name, op.get("foreach")) {
+                let (samples, kind) = (samples.clone(), "foreach".to_string());
+                rows.insert(list, Row { samples, diff_outputs: Vec::new(), kind, formulas: None });
+            }
+            rows.insert(name, Row { samples, diff_outputs, kind, formulas });
         }
     }
     rows
+}
+
+/// Names of a row's list forms.
+fn lists(name: &str, foreach: Option<&toml::Value>) -> Vec<String> {
+    let base = name.split('.').next().unwrap_or(name);
+    match foreach {
+        Some(toml::Value::Array(all)) => {
+            let head = |v: &toml::Value| {
+                let text = v.as_str().unwrap();
+                let head = &text[..text.find('(').unwrap()];
+                let full = if head.contains('.') { head.to_string() } else { format!("{base}.{head}") };
+                format!("_foreach_{}", full.trim_end_matches('.'))
+            };
+            all.iter().map(head).collect()
+        }
+        Some(_) => vec![format!("_foreach_{base}")],
+        None => Vec::new(),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,4 +132,32 @@ pub fn unwinding<T>(f: impl FnOnce() -> T) -> std::result::Result<T, String> {
 /// A panic (of an assertion in the library, or over a sample that does not parse) is one failure among others.
 pub fn caught<T>(f: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
     unwinding(f)?.map_err(|e| e.message().to_string())
+}
+
+/// The row's samples; of a list form those of its row that fit it, with what a form over one tensor takes.
+pub fn samples_of(op: &dyn AnyOp, row: &Row) -> Vec<toml::Table> {
+    let info = op.info();
+    if !info.name.starts_with("_foreach_") {
+        return row.samples.clone();
+    }
+    let tensors = |n: &str| {
+        info.schema.args.iter().find(|a| a.name == n).map(|a| matches!(a.ty, Ty::Tensor | Ty::TensorList))
+    };
+    let fits = |s: &toml::Table| s.iter().all(|(k, v)| tensors(k).is_some_and(|t| t == v.is_str()));
+    let wants_gradients = |s: &toml::Table| {
+        let list = |a: &&flambeau_core::schema::Arg| a.ty == Ty::TensorList;
+        let leaf = |v: &toml::Value| v.as_str().is_some_and(|v| v.starts_with('f'));
+        info.schema.args.iter().filter(list).any(|a| s.get(a.name).is_none_or(leaf))
+    };
+    let mut all: Vec<toml::Table> =
+        row.samples.iter().filter(|s| fits(s) && wants_gradients(s)).cloned().collect();
+    if !all.iter().any(toml::Table::is_empty) {
+        all.push(toml::Table::new());
+    }
+    if info.name.ends_with(".Tensor") {
+        let one = |v: &str| toml::Value::String(v.into());
+        let given = [("other".into(), one("f()")), ("scalars".into(), one("n(2)"))];
+        all.iter_mut().for_each(|s| s.extend(given.clone()));
+    }
+    all
 }

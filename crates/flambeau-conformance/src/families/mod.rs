@@ -217,7 +217,7 @@ pub fn is_core(call: &str, case: &J) -> bool {
             _ => false,
         }
     }
-    !["args", "kwargs", "outputs"].iter().any(|k| has_sparse(&case[*k]))
+    !["args", "kwargs", "outputs", "input"].iter().any(|k| has_sparse(&case[*k]))
 }
 
 /// Text of a field.
@@ -236,6 +236,7 @@ pub fn outputs(got: Vec<Value>, kind: &str) -> Vec<Value> {
         ([], _) => vec![Value::None],
         ([one], "single") => vec![one.clone()],
         ([Value::List(l) | Value::Tuple(l)], "tuple" | "list" | "namedtuple") => l.clone(),
+        ([Value::Named(t)], "tuple" | "list" | "namedtuple") => t.items.clone(),
         (_, "single") => vec![Value::Tuple(got)],
         _ => got,
     }

@@ -72,7 +72,7 @@ fn tensor(f: &File, c: &J) -> Result<(), Stop> {
     }
     known(OPTIONS)?;
     library::call(OPTIONS, &[], &options)?;
-    let got = repr(&v);
+    let got = library::repr(&v);
     let defaults = [("profile".to_string(), Value::Str("default".into())), ("sci_mode".into(), Value::None)];
     library::call(OPTIONS, &[], &defaults)?;
     same(&got?, text(c, "expect"))
@@ -81,37 +81,5 @@ fn tensor(f: &File, c: &J) -> Result<(), Stop> {
 fn object(expr: &str, want: &str) -> Result<(), Stop> {
     flambeau_core::generator::manual_seed(0);
     let v = Expr::parse(expr)?.eval(&[])?;
-    same(&repr(&v)?, want)
-}
-
-/// Python's `repr` of a value.
-fn repr(v: &Value) -> Result<String, Stop> {
-    let list = |l: &[Value]| l.iter().map(repr).collect::<Result<Vec<_>, _>>();
-    Ok(match v {
-        Value::Tensor(_) => {
-            known(REPR)?;
-            match library::call(REPR, std::slice::from_ref(v), &[])?.into_iter().next() {
-                Some(Value::Str(s)) => s,
-                _ => return Err(Stop::Failed("repr gave no text".into())),
-            }
-        }
-        Value::Object(o) => o.repr(),
-        Value::None => "None".into(),
-        Value::Bool(b) => if *b { "True" } else { "False" }.into(),
-        Value::Int(i) => i.to_string(),
-        Value::Float(x) => format!("{x:?}"),
-        Value::Complex(c) => format!("({:?}+{:?}j)", c.re, c.im),
-        Value::Str(s) => format!("'{s}'"),
-        Value::DType(d) => format!("torch.{}", d.name()),
-        Value::Layout(l) => format!("torch.{}", l.name()),
-        Value::MemoryFormat(m) => format!("torch.{}", m.name()),
-        Value::Device(d) => match d.index() {
-            Some(i) => format!("device(type='{}', index={i})", d.kind()),
-            None => format!("device(type='{}')", d.kind()),
-        },
-        Value::List(l) => format!("[{}]", list(l)?.join(", ")),
-        Value::Tuple(l) if l.len() == 1 => format!("({},)", repr(&l[0])?),
-        Value::Tuple(l) => format!("({})", list(l)?.join(", ")),
-        other => return Err(Stop::Failed(format!("no text for {}", other.type_name()))),
-    })
+    same(&library::repr(&v)?, want)
 }

@@ -1,8 +1,8 @@
 //! Operators as static objects with one slot per dispatch key.
 
+pub mod diverted;
 pub mod keys;
 pub mod op;
-pub mod diverted;
 pub mod registry;
 pub mod tls;
 

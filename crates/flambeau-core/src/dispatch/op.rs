@@ -151,30 +151,41 @@ impl<F: Copy> Op<F> {
         (!p.is_null()).then(|| Self::restore(p))
     }
     #[cold]
-    #[inline(never)]
     fn cold(&self, ks: KeySet) -> Result<F> {
-        registry::init();
-        // no tensor argument at all: factories and composites over nothing run at the CPU slot
-        let mut ks =
-            if ks.without(KeySet(!KeySet::BACKENDS.0)).0 == 0 { ks | KeySet::of(Key::Cpu) } else { ks };
-        while let Some(k) = ks.highest() {
-            if let Some(f) = self.at(k) {
-                return Ok(f);
-            }
-            match registry::fallback_kind(k) {
-                registry::Fallback::Boxed => return Ok(self.adaptor),
-                registry::Fallback::Through => {}
-                registry::Fallback::None if self.info.composite => {
-                    if let Some(f) = self.at(Key::Cpu) {
-                        return Ok(f);
-                    }
-                }
-                registry::Fallback::None => return Err(no_kernel(self.info, k)),
-            }
-            ks = ks.without(KeySet::of(k));
-        }
-        Err(no_kernel(self.info, Key::Cpu))
+        cold(&self.slots, self.info, erase(self.adaptor), ks).map(Self::restore)
     }
+}
+
+/// The slot of a call that found its own empty. Without the function's type, so that there is one of it.
+#[cold]
+#[inline(never)]
+fn cold(
+    slots: &[AtomicPtr<()>; KEYS],
+    info: &'static OpInfo,
+    adaptor: *mut (),
+    ks: KeySet,
+) -> Result<*mut ()> {
+    let at = |k: Key| Some(slots[k as usize].load(Ordering::Acquire)).filter(|p| !p.is_null());
+    registry::init();
+    // no tensor argument at all: factories and composites over nothing run at the CPU slot
+    let mut ks = if ks.without(KeySet(!KeySet::BACKENDS.0)).0 == 0 { ks | KeySet::of(Key::Cpu) } else { ks };
+    while let Some(k) = ks.highest() {
+        if let Some(f) = at(k) {
+            return Ok(f);
+        }
+        match registry::fallback_kind(k) {
+            registry::Fallback::Boxed => return Ok(adaptor),
+            registry::Fallback::Through => {}
+            registry::Fallback::None if info.composite => {
+                if let Some(f) = at(Key::Cpu) {
+                    return Ok(f);
+                }
+            }
+            registry::Fallback::None => return Err(no_kernel(info, k)),
+        }
+        ks = ks.without(KeySet::of(k));
+    }
+    Err(no_kernel(info, Key::Cpu))
 }
 
 pub(crate) fn no_kernel(info: &OpInfo, k: Key) -> Error {

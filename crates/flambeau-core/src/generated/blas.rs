@@ -604,10 +604,19 @@ fn baddbmm_out_adaptor(
     Ok(())
 }
 
+fn addbmm_cpu(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    graph::named(&"AddbmmBackward0", || f::addbmm(self_, batch1, batch2, beta, alpha))
+}
 /// Type of [`ADDBMM`].
 pub type AddbmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addbmm`: `beta self + alpha` times the sum of the batches' products.
-pub static ADDBMM: Op<AddbmmFn> = Op::composite(&ADDBMM_INFO, f::addbmm, addbmm_adaptor);
+pub static ADDBMM: Op<AddbmmFn> = Op::composite(&ADDBMM_INFO, addbmm_cpu, addbmm_adaptor);
 static ADDBMM_INFO: OpInfo = OpInfo {
     name: "addbmm",
     owner: "flambeau-core",
@@ -781,10 +790,13 @@ fn addbmm_out_adaptor(
     Ok(())
 }
 
+fn addmv_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    graph::named(&"AddmvBackward0", || f::addmv(self_, mat, vec, beta, alpha))
+}
 /// Type of [`ADDMV`].
 pub type AddmvFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addmv`: `beta self + alpha (mat @ vec)`.
-pub static ADDMV: Op<AddmvFn> = Op::composite(&ADDMV_INFO, f::addmv, addmv_adaptor);
+pub static ADDMV: Op<AddmvFn> = Op::composite(&ADDMV_INFO, addmv_cpu, addmv_adaptor);
 static ADDMV_INFO: OpInfo = OpInfo {
     name: "addmv",
     owner: "flambeau-core",
@@ -933,10 +945,13 @@ fn addmv_out_adaptor(
     Ok(())
 }
 
+fn addr_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    graph::named(&"AddrBackward0", || f::addr(self_, vec1, vec2, beta, alpha))
+}
 /// Type of [`ADDR`].
 pub type AddrFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addr`: `beta self + alpha` times the outer product.
-pub static ADDR: Op<AddrFn> = Op::composite(&ADDR_INFO, f::addr, addr_adaptor);
+pub static ADDR: Op<AddrFn> = Op::composite(&ADDR_INFO, addr_cpu, addr_adaptor);
 static ADDR_INFO: OpInfo = OpInfo {
     name: "addr",
     owner: "flambeau-core",
@@ -1078,10 +1093,13 @@ fn addr_out_adaptor(
     Ok(())
 }
 
+fn mv_cpu(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    graph::named(&"MvBackward0", || f::mv(self_, vec))
+}
 /// Type of [`MV`].
 pub type MvFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `mv`: Matrix times vector.
-pub static MV: Op<MvFn> = Op::composite(&MV_INFO, f::mv, mv_adaptor);
+pub static MV: Op<MvFn> = Op::composite(&MV_INFO, mv_cpu, mv_adaptor);
 static MV_INFO: OpInfo = OpInfo {
     name: "mv",
     owner: "flambeau-core",
@@ -1281,10 +1299,13 @@ fn dot_out_adaptor(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
+fn vdot_cpu(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    graph::named(&"VdotBackward0", || f::vdot(self_, other))
+}
 /// Type of [`VDOT`].
 pub type VdotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `vdot`: Dot product with the first vector conjugated.
-pub static VDOT: Op<VdotFn> = Op::composite(&VDOT_INFO, f::vdot, vdot_adaptor);
+pub static VDOT: Op<VdotFn> = Op::composite(&VDOT_INFO, vdot_cpu, vdot_adaptor);
 static VDOT_INFO: OpInfo = OpInfo {
     name: "vdot",
     owner: "flambeau-core",
@@ -1483,7 +1504,7 @@ static TENSORDOT_INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.tensordot"],
     composite: true,
     boxed: tensordot_boxed,
     doc: "Sum of products over pairs of dimensions.",
@@ -1509,6 +1530,73 @@ fn tensordot_adaptor(
         vec![self_.into_value(), other.into_value(), dims_self.into_value(), dims_other.into_value()],
     )
     .and_then(Results::from_values)
+}
+
+fn tensordot_out_cpu(
+    self_: &Tensor,
+    other: &Tensor,
+    dims_self: &[i64],
+    dims_other: &[i64],
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("tensordot", &[self_, other], &[&*out])?;
+    let r = f::tensordot(self_, other, dims_self, dims_other)?;
+    out::copy_to_out("tensordot", out, &r)
+}
+/// Type of [`TENSORDOT_OUT`].
+pub type TensordotOutFn = fn(&Tensor, &Tensor, &[i64], &[i64], &mut Tensor) -> Result<()>;
+/// `tensordot.out`: Sum of products over pairs of dimensions.
+pub static TENSORDOT_OUT: Op<TensordotOutFn> =
+    Op::composite(&TENSORDOT_OUT_INFO, tensordot_out_cpu, tensordot_out_adaptor);
+static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
+    name: "tensordot.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("other", Ty::Tensor, D::Required),
+            a("dims_self", Ty::IntList(0), D::Required),
+            a("dims_other", Ty::IntList(0), D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.tensordot"],
+    composite: true,
+    boxed: tensordot_out_boxed,
+    doc: "Sum of products over pairs of dimensions.",
+    grad: Differentiability::Composite,
+};
+fn tensordot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::tensordot_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        &arg::<Vec<i64>>(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn tensordot_out_adaptor(
+    self_: &Tensor,
+    other: &Tensor,
+    dims_self: &[i64],
+    dims_other: &[i64],
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &TENSORDOT_OUT_INFO,
+        vec![
+            self_.into_value(),
+            other.into_value(),
+            dims_self.into_value(),
+            dims_other.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`KRON`].
@@ -1656,6 +1744,418 @@ fn matrix_power_out_adaptor(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<
     let v = call_fallback(
         &MATRIX_POWER_OUT_INFO,
         vec![self_.into_value(), n.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`MM_DTYPE`].
+pub type MmDtypeFn = fn(&Tensor, &Tensor, DType) -> Result<Tensor>;
+/// `mm.dtype`: `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static MM_DTYPE: Op<MmDtypeFn> = Op::composite(&MM_DTYPE_INFO, f::mm_dtype, mm_dtype_adaptor);
+static MM_DTYPE_INFO: OpInfo = OpInfo {
+    name: "mm.dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.mm"],
+    composite: true,
+    boxed: mm_dtype_boxed,
+    doc: "`mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn mm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::mm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn mm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    call_fallback(&MM_DTYPE_INFO, vec![self_.into_value(), mat2.into_value(), out_dtype.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn mm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("mm", &[self_, mat2], &[&*out])?;
+    let r = f::mm_dtype(self_, mat2, out_dtype)?;
+    out::copy_to_out("mm_dtype", out, &r)
+}
+/// Type of [`MM_DTYPE_OUT`].
+pub type MmDtypeOutFn = fn(&Tensor, &Tensor, DType, &mut Tensor) -> Result<()>;
+/// `mm.dtype_out`: `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static MM_DTYPE_OUT: Op<MmDtypeOutFn> =
+    Op::composite(&MM_DTYPE_OUT_INFO, mm_dtype_out_cpu, mm_dtype_out_adaptor);
+static MM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+    name: "mm.dtype_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.mm"],
+    composite: true,
+    boxed: mm_dtype_out_boxed,
+    doc: "`mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn mm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::mm_dtype_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn mm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &MM_DTYPE_OUT_INFO,
+        vec![self_.into_value(), mat2.into_value(), out_dtype.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`BMM_DTYPE`].
+pub type BmmDtypeFn = fn(&Tensor, &Tensor, DType) -> Result<Tensor>;
+/// `bmm.dtype`: `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static BMM_DTYPE: Op<BmmDtypeFn> = Op::composite(&BMM_DTYPE_INFO, f::bmm_dtype, bmm_dtype_adaptor);
+static BMM_DTYPE_INFO: OpInfo = OpInfo {
+    name: "bmm.dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.bmm"],
+    composite: true,
+    boxed: bmm_dtype_boxed,
+    doc: "`bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn bmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::bmm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn bmm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    call_fallback(&BMM_DTYPE_INFO, vec![self_.into_value(), mat2.into_value(), out_dtype.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn bmm_dtype_out_cpu(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("bmm", &[self_, mat2], &[&*out])?;
+    let r = f::bmm_dtype(self_, mat2, out_dtype)?;
+    out::copy_to_out("bmm_dtype", out, &r)
+}
+/// Type of [`BMM_DTYPE_OUT`].
+pub type BmmDtypeOutFn = fn(&Tensor, &Tensor, DType, &mut Tensor) -> Result<()>;
+/// `bmm.dtype_out`: `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static BMM_DTYPE_OUT: Op<BmmDtypeOutFn> =
+    Op::composite(&BMM_DTYPE_OUT_INFO, bmm_dtype_out_cpu, bmm_dtype_out_adaptor);
+static BMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+    name: "bmm.dtype_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.bmm"],
+    composite: true,
+    boxed: bmm_dtype_out_boxed,
+    doc: "`bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn bmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::bmm_dtype_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn bmm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &BMM_DTYPE_OUT_INFO,
+        vec![self_.into_value(), mat2.into_value(), out_dtype.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`ADDMM_DTYPE`].
+pub type AddmmDtypeFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar) -> Result<Tensor>;
+/// `addmm.dtype`: `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static ADDMM_DTYPE: Op<AddmmDtypeFn> =
+    Op::composite(&ADDMM_DTYPE_INFO, f::addmm_dtype, addmm_dtype_adaptor);
+static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
+    name: "addmm.dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat1", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.addmm"],
+    composite: true,
+    boxed: addmm_dtype_boxed,
+    doc: "`addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn addmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::addmm_dtype(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn addmm_dtype_adaptor(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    call_fallback(
+        &ADDMM_DTYPE_INFO,
+        vec![
+            self_.into_value(),
+            mat1.into_value(),
+            mat2.into_value(),
+            out_dtype.into_value(),
+            beta.into_value(),
+            alpha.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn addmm_dtype_out_cpu(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("addmm", &[self_, mat1, mat2], &[&*out])?;
+    let r = f::addmm_dtype(self_, mat1, mat2, out_dtype, beta, alpha)?;
+    out::copy_to_out("addmm_dtype", out, &r)
+}
+/// Type of [`ADDMM_DTYPE_OUT`].
+pub type AddmmDtypeOutFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar, &mut Tensor) -> Result<()>;
+/// `addmm.dtype_out`: `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static ADDMM_DTYPE_OUT: Op<AddmmDtypeOutFn> =
+    Op::composite(&ADDMM_DTYPE_OUT_INFO, addmm_dtype_out_cpu, addmm_dtype_out_adaptor);
+static ADDMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+    name: "addmm.dtype_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mat1", Ty::Tensor, D::Required),
+            a("mat2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.addmm"],
+    composite: true,
+    boxed: addmm_dtype_out_boxed,
+    doc: "`addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn addmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::addmm_dtype_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn addmm_dtype_out_adaptor(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ADDMM_DTYPE_OUT_INFO,
+        vec![
+            self_.into_value(),
+            mat1.into_value(),
+            mat2.into_value(),
+            out_dtype.into_value(),
+            beta.into_value(),
+            alpha.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`BADDBMM_DTYPE`].
+pub type BaddbmmDtypeFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar) -> Result<Tensor>;
+/// `baddbmm.dtype`: `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static BADDBMM_DTYPE: Op<BaddbmmDtypeFn> =
+    Op::composite(&BADDBMM_DTYPE_INFO, f::baddbmm_dtype, baddbmm_dtype_adaptor);
+static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
+    name: "baddbmm.dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("batch1", Ty::Tensor, D::Required),
+            a("batch2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.baddbmm"],
+    composite: true,
+    boxed: baddbmm_dtype_boxed,
+    doc: "`baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn baddbmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::baddbmm_dtype(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn baddbmm_dtype_adaptor(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    call_fallback(
+        &BADDBMM_DTYPE_INFO,
+        vec![
+            self_.into_value(),
+            batch1.into_value(),
+            batch2.into_value(),
+            out_dtype.into_value(),
+            beta.into_value(),
+            alpha.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn baddbmm_dtype_out_cpu(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("baddbmm", &[self_, batch1, batch2], &[&*out])?;
+    let r = f::baddbmm_dtype(self_, batch1, batch2, out_dtype, beta, alpha)?;
+    out::copy_to_out("baddbmm_dtype", out, &r)
+}
+/// Type of [`BADDBMM_DTYPE_OUT`].
+pub type BaddbmmDtypeOutFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar, &mut Tensor) -> Result<()>;
+/// `baddbmm.dtype_out`: `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+pub static BADDBMM_DTYPE_OUT: Op<BaddbmmDtypeOutFn> =
+    Op::composite(&BADDBMM_DTYPE_OUT_INFO, baddbmm_dtype_out_cpu, baddbmm_dtype_out_adaptor);
+static BADDBMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+    name: "baddbmm.dtype_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("batch1", Ty::Tensor, D::Required),
+            a("batch2", Ty::Tensor, D::Required),
+            a("out_dtype", Ty::DType, D::Required),
+            kw("beta", Ty::Scalar, D::Int(1)),
+            kw("alpha", Ty::Scalar, D::Int(1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.baddbmm"],
+    composite: true,
+    boxed: baddbmm_dtype_out_boxed,
+    doc: "`baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
+    grad: Differentiability::Composite,
+};
+fn baddbmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::baddbmm_dtype_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn baddbmm_dtype_out_adaptor(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &BADDBMM_DTYPE_OUT_INFO,
+        vec![
+            self_.into_value(),
+            batch1.into_value(),
+            batch2.into_value(),
+            out_dtype.into_value(),
+            beta.into_value(),
+            alpha.into_value(),
+            (&*out).into_value(),
+        ],
     )?;
     *out = arg(&v, 0)?;
     Ok(())

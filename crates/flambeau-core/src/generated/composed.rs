@@ -7,10 +7,13 @@ use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::composed as f;
 
+fn fill_cpu(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    graph::named(&"FillBackward0", || f::fill(self_, value))
+}
 /// Type of [`FILL`].
 pub type FillFn = fn(&Tensor, Scalar) -> Result<Tensor>;
 /// `fill.Scalar`: The input's shape filled with one number.
-pub static FILL: Op<FillFn> = Op::composite(&FILL_INFO, f::fill, fill_adaptor);
+pub static FILL: Op<FillFn> = Op::composite(&FILL_INFO, fill_cpu, fill_adaptor);
 static FILL_INFO: OpInfo = OpInfo {
     name: "fill.Scalar",
     owner: "flambeau-core",
@@ -31,10 +34,13 @@ fn fill_adaptor(self_: &Tensor, value: Scalar) -> Result<Tensor> {
     call_fallback(&FILL_INFO, vec![self_.into_value(), value.into_value()]).and_then(Results::from_values)
 }
 
+fn fill_with_cpu(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    graph::named(&"FillBackward1", || f::fill_with(self_, value))
+}
 /// Type of [`FILL_WITH`].
 pub type FillWithFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `fill.Tensor`: The input's shape filled with the number of a zero-dim tensor.
-pub static FILL_WITH: Op<FillWithFn> = Op::composite(&FILL_WITH_INFO, f::fill_with, fill_with_adaptor);
+pub static FILL_WITH: Op<FillWithFn> = Op::composite(&FILL_WITH_INFO, fill_with_cpu, fill_with_adaptor);
 static FILL_WITH_INFO: OpInfo = OpInfo {
     name: "fill.Tensor",
     owner: "flambeau-core",
@@ -184,10 +190,13 @@ fn diff_out_adaptor(
     Ok(())
 }
 
+fn dist_cpu(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
+    graph::named(&"DistBackward0", || f::dist(self_, other, p))
+}
 /// Type of [`DIST`].
 pub type DistFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `dist`: The `p`-norm of the difference of two tensors.
-pub static DIST: Op<DistFn> = Op::composite(&DIST_INFO, f::dist, dist_adaptor);
+pub static DIST: Op<DistFn> = Op::composite(&DIST_INFO, dist_cpu, dist_adaptor);
 static DIST_INFO: OpInfo = OpInfo {
     name: "dist",
     owner: "flambeau-core",
@@ -468,11 +477,14 @@ fn linalg_diagonal_adaptor(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Res
     .and_then(Results::from_values)
 }
 
+fn linalg_cross_cpu(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    graph::named(&"LinalgCrossBackward0", || f::linalg_cross(self_, other, dim))
+}
 /// Type of [`LINALG_CROSS`].
 pub type LinalgCrossFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `linalg_cross`: Cross products along a dimension of size 3.
 pub static LINALG_CROSS: Op<LinalgCrossFn> =
-    Op::composite(&LINALG_CROSS_INFO, f::linalg_cross, linalg_cross_adaptor);
+    Op::composite(&LINALG_CROSS_INFO, linalg_cross_cpu, linalg_cross_adaptor);
 static LINALG_CROSS_INFO: OpInfo = OpInfo {
     name: "linalg_cross",
     owner: "flambeau-core",
@@ -610,10 +622,13 @@ fn cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut
     Ok(())
 }
 
+fn renorm_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    graph::named(&"RenormBackward0", || f::renorm(self_, p, dim, maxnorm))
+}
 /// Type of [`RENORM`].
 pub type RenormFn = fn(&Tensor, Scalar, i64, Scalar) -> Result<Tensor>;
 /// `renorm`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
-pub static RENORM: Op<RenormFn> = Op::composite(&RENORM_INFO, f::renorm, renorm_adaptor);
+pub static RENORM: Op<RenormFn> = Op::composite(&RENORM_INFO, renorm_cpu, renorm_adaptor);
 static RENORM_INFO: OpInfo = OpInfo {
     name: "renorm",
     owner: "flambeau-core",
@@ -731,11 +746,22 @@ fn renorm_out_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out:
     Ok(())
 }
 
+fn as_strided_scatter_cpu(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    graph::named(&"AsStridedScatterBackward0", || {
+        f::as_strided_scatter(self_, src, size, stride, storage_offset)
+    })
+}
 /// Type of [`AS_STRIDED_SCATTER`].
 pub type AsStridedScatterFn = fn(&Tensor, &Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
 /// `as_strided_scatter`: A copy of the input in which `src` stands where `as_strided` would look.
 pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> =
-    Op::composite(&AS_STRIDED_SCATTER_INFO, f::as_strided_scatter, as_strided_scatter_adaptor);
+    Op::composite(&AS_STRIDED_SCATTER_INFO, as_strided_scatter_cpu, as_strided_scatter_adaptor);
 static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
     name: "as_strided_scatter",
     owner: "flambeau-core",
@@ -996,6 +1022,67 @@ fn isin_number_adaptor(
     .and_then(Results::from_values)
 }
 
+fn isin_number_out_cpu(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[elements], &[&*out])?;
+    let r = f::isin_number(elements, test_element, assume_unique, invert)?;
+    out::copy_to_out("isin_number", out, &r)
+}
+/// Type of [`ISIN_NUMBER_OUT`].
+pub type IsinNumberOutFn = fn(&Tensor, Scalar, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Tensor_Scalar_out`: Whether each element is a number.
+pub static ISIN_NUMBER_OUT: Op<IsinNumberOutFn> =
+    Op::composite(&ISIN_NUMBER_OUT_INFO, isin_number_out_cpu, isin_number_out_adaptor);
+static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Tensor_Scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("elements", Ty::Tensor, D::Required),
+            a("test_element", Ty::Scalar, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    composite: true,
+    boxed: isin_number_out_boxed,
+    doc: "Whether each element is a number.",
+    grad: Differentiability::Composite,
+};
+fn isin_number_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::isin_number_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn isin_number_out_adaptor(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ISIN_NUMBER_OUT_INFO,
+        vec![
+            elements.into_value(),
+            test_element.into_value(),
+            assume_unique.into_value(),
+            invert.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`NUMBER_ISIN`].
 pub type NumberIsinFn = fn(Scalar, &Tensor, bool, bool) -> Result<Tensor>;
 /// `isin.Scalar_Tensor`: Whether a number is among the elements.
@@ -1038,6 +1125,67 @@ fn number_isin_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn number_isin_out_cpu(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("isin", &[test_elements], &[&*out])?;
+    let r = f::number_isin(element, test_elements, assume_unique, invert)?;
+    out::copy_to_out("number_isin", out, &r)
+}
+/// Type of [`NUMBER_ISIN_OUT`].
+pub type NumberIsinOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
+/// `isin.Scalar_Tensor_out`: Whether a number is among the elements.
+pub static NUMBER_ISIN_OUT: Op<NumberIsinOutFn> =
+    Op::composite(&NUMBER_ISIN_OUT_INFO, number_isin_out_cpu, number_isin_out_adaptor);
+static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
+    name: "isin.Scalar_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("element", Ty::Scalar, D::Required),
+            a("test_elements", Ty::Tensor, D::Required),
+            kw("assume_unique", Ty::Bool, D::Bool(false)),
+            kw("invert", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.isin"],
+    composite: true,
+    boxed: number_isin_out_boxed,
+    doc: "Whether a number is among the elements.",
+    grad: Differentiability::Composite,
+};
+fn number_isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::number_isin_out(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn number_isin_out_adaptor(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NUMBER_ISIN_OUT_INFO,
+        vec![
+            element.into_value(),
+            test_elements.into_value(),
+            assume_unique.into_value(),
+            invert.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`CDIST`].
@@ -1163,4 +1311,83 @@ fn empty_permuted_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+/// Type of [`CHUNK_CAT`].
+pub type ChunkCatFn = fn(&[Tensor], i64, i64) -> Result<Tensor>;
+/// `_chunk_cat`: Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+pub static CHUNK_CAT: Op<ChunkCatFn> = Op::composite(&CHUNK_CAT_INFO, f::chunk_cat, chunk_cat_adaptor);
+static CHUNK_CAT_INFO: OpInfo = OpInfo {
+    name: "_chunk_cat",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("tensors", Ty::TensorList, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("num_chunks", Ty::Int, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._chunk_cat"],
+    composite: true,
+    boxed: chunk_cat_boxed,
+    doc: "Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.",
+    grad: Differentiability::Composite,
+};
+fn chunk_cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn chunk_cat_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    call_fallback(&CHUNK_CAT_INFO, vec![tensors.into_value(), dim.into_value(), num_chunks.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn chunk_cat_out_cpu(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients(
+        "_chunk_cat",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        },
+        &[&*out],
+    )?;
+    let r = f::chunk_cat(tensors, dim, num_chunks)?;
+    out::copy_to_out("chunk_cat", out, &r)
+}
+/// Type of [`CHUNK_CAT_OUT`].
+pub type ChunkCatOutFn = fn(&[Tensor], i64, i64, &mut Tensor) -> Result<()>;
+/// `_chunk_cat.out`: Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+pub static CHUNK_CAT_OUT: Op<ChunkCatOutFn> =
+    Op::composite(&CHUNK_CAT_OUT_INFO, chunk_cat_out_cpu, chunk_cat_out_adaptor);
+static CHUNK_CAT_OUT_INFO: OpInfo = OpInfo {
+    name: "_chunk_cat.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("tensors", Ty::TensorList, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("num_chunks", Ty::Int, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._chunk_cat"],
+    composite: true,
+    boxed: chunk_cat_out_boxed,
+    doc: "Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.",
+    grad: Differentiability::Composite,
+};
+fn chunk_cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::chunk_cat_out(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn chunk_cat_out_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &CHUNK_CAT_OUT_INFO,
+        vec![tensors.into_value(), dim.into_value(), num_chunks.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }

@@ -68,6 +68,142 @@ fn empty_adaptor(
     .and_then(Results::from_values)
 }
 
+fn empty_out_cpu(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
+    out::copy_to_out("empty", out, &r)
+}
+fn empty_out_cuda(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
+    out::copy_to_out("empty", out, &r)
+}
+fn empty_out_meta(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
+    out::copy_to_out("empty", out, &r)
+}
+fn empty_out_private(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::empty(size, dtype, layout, device, pin_memory, memory_format)?;
+    out::copy_to_out("empty", out, &r)
+}
+/// Type of [`EMPTY_OUT`].
+pub type EmptyOutFn = fn(
+    &[i64],
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+    &mut Tensor,
+) -> Result<()>;
+/// `empty.memory_format_out`: A tensor with undefined content.
+pub static EMPTY_OUT: Op<EmptyOutFn> = Op::new(
+    &EMPTY_OUT_INFO,
+    &[
+        (Key::Cpu, empty_out_cpu),
+        (Key::Cuda, empty_out_cuda),
+        (Key::Meta, empty_out_meta),
+        (Key::Private, empty_out_private),
+    ],
+    empty_out_adaptor,
+);
+static EMPTY_OUT_INFO: OpInfo = OpInfo {
+    name: "empty.memory_format_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("size", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            kw("memory_format", Ty::OptMemoryFormat, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.empty"],
+    composite: false,
+    boxed: empty_out_boxed,
+    doc: "A tensor with undefined content.",
+    grad: Differentiability::None,
+};
+fn empty_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::empty_out(
+        &arg::<Vec<i64>>(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn empty_out_adaptor(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &EMPTY_OUT_INFO,
+        vec![
+            size.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            memory_format.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`EMPTY_STRIDED`].
 pub type EmptyStridedFn =
     fn(&[i64], &[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
@@ -185,6 +321,120 @@ fn zeros_adaptor(
     .and_then(Results::from_values)
 }
 
+fn zeros_out_cpu(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::zeros(size, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("zeros", out, &r)
+}
+fn zeros_out_cuda(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::zeros(size, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("zeros", out, &r)
+}
+fn zeros_out_meta(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::zeros(size, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("zeros", out, &r)
+}
+fn zeros_out_private(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::zeros(size, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("zeros", out, &r)
+}
+/// Type of [`ZEROS_OUT`].
+pub type ZerosOutFn =
+    fn(&[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>, &mut Tensor) -> Result<()>;
+/// `zeros.out`: A tensor of zeros.
+pub static ZEROS_OUT: Op<ZerosOutFn> = Op::new(
+    &ZEROS_OUT_INFO,
+    &[
+        (Key::Cpu, zeros_out_cpu),
+        (Key::Cuda, zeros_out_cuda),
+        (Key::Meta, zeros_out_meta),
+        (Key::Private, zeros_out_private),
+    ],
+    zeros_out_adaptor,
+);
+static ZEROS_OUT_INFO: OpInfo = OpInfo {
+    name: "zeros.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("size", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.zeros"],
+    composite: false,
+    boxed: zeros_out_boxed,
+    doc: "A tensor of zeros.",
+    grad: Differentiability::None,
+};
+fn zeros_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::zeros_out(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn zeros_out_adaptor(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ZEROS_OUT_INFO,
+        vec![
+            size.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`ONES`].
 pub type OnesFn = fn(&[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
 /// `ones`: A tensor of ones.
@@ -233,6 +483,120 @@ fn ones_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn ones_out_cpu(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::ones(size, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("ones", out, &r)
+}
+fn ones_out_cuda(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::ones(size, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("ones", out, &r)
+}
+fn ones_out_meta(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::ones(size, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("ones", out, &r)
+}
+fn ones_out_private(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::ones(size, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("ones", out, &r)
+}
+/// Type of [`ONES_OUT`].
+pub type OnesOutFn =
+    fn(&[i64], Option<DType>, Option<Layout>, Option<Device>, Option<bool>, &mut Tensor) -> Result<()>;
+/// `ones.out`: A tensor of ones.
+pub static ONES_OUT: Op<OnesOutFn> = Op::new(
+    &ONES_OUT_INFO,
+    &[
+        (Key::Cpu, ones_out_cpu),
+        (Key::Cuda, ones_out_cuda),
+        (Key::Meta, ones_out_meta),
+        (Key::Private, ones_out_private),
+    ],
+    ones_out_adaptor,
+);
+static ONES_OUT_INFO: OpInfo = OpInfo {
+    name: "ones.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("size", Ty::IntList(0), D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.ones"],
+    composite: false,
+    boxed: ones_out_boxed,
+    doc: "A tensor of ones.",
+    grad: Differentiability::None,
+};
+fn ones_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::ones_out(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn ones_out_adaptor(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ONES_OUT_INFO,
+        vec![
+            size.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`FULL`].
@@ -288,6 +652,142 @@ fn full_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn full_out_cpu(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("full", out, &r)
+}
+fn full_out_cuda(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("full", out, &r)
+}
+fn full_out_meta(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("full", out, &r)
+}
+fn full_out_private(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::full(size, fill_value, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("full", out, &r)
+}
+/// Type of [`FULL_OUT`].
+pub type FullOutFn = fn(
+    &[i64],
+    Scalar,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `full.out`: A tensor filled with one number; the number's kind gives the default dtype.
+pub static FULL_OUT: Op<FullOutFn> = Op::new(
+    &FULL_OUT_INFO,
+    &[
+        (Key::Cpu, full_out_cpu),
+        (Key::Cuda, full_out_cuda),
+        (Key::Meta, full_out_meta),
+        (Key::Private, full_out_private),
+    ],
+    full_out_adaptor,
+);
+static FULL_OUT_INFO: OpInfo = OpInfo {
+    name: "full.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("size", Ty::IntList(0), D::Required),
+            a("fill_value", Ty::Scalar, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.full"],
+    composite: false,
+    boxed: full_out_boxed,
+    doc: "A tensor filled with one number; the number's kind gives the default dtype.",
+    grad: Differentiability::None,
+};
+fn full_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::full_out(
+        &arg::<Vec<i64>>(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn full_out_adaptor(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &FULL_OUT_INFO,
+        vec![
+            size.into_value(),
+            fill_value.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`EMPTY_LIKE`].
@@ -694,6 +1194,120 @@ fn eye_adaptor(
     .and_then(Results::from_values)
 }
 
+fn eye_out_cpu(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::eye(n, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("eye", out, &r)
+}
+fn eye_out_cuda(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::eye(n, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("eye", out, &r)
+}
+fn eye_out_meta(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::eye(n, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("eye", out, &r)
+}
+fn eye_out_private(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::eye(n, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("eye", out, &r)
+}
+/// Type of [`EYE_OUT`].
+pub type EyeOutFn =
+    fn(i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>, &mut Tensor) -> Result<()>;
+/// `eye.out`: The identity matrix.
+pub static EYE_OUT: Op<EyeOutFn> = Op::new(
+    &EYE_OUT_INFO,
+    &[
+        (Key::Cpu, eye_out_cpu),
+        (Key::Cuda, eye_out_cuda),
+        (Key::Meta, eye_out_meta),
+        (Key::Private, eye_out_private),
+    ],
+    eye_out_adaptor,
+);
+static EYE_OUT_INFO: OpInfo = OpInfo {
+    name: "eye.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("n", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.eye"],
+    composite: false,
+    boxed: eye_out_boxed,
+    doc: "The identity matrix.",
+    grad: Differentiability::None,
+};
+fn eye_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::eye_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn eye_out_adaptor(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &EYE_OUT_INFO,
+        vec![
+            n.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`EYE_M`].
 pub type EyeMFn = fn(i64, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
 /// `eye.m`: Ones on the diagonal of an n by m matrix.
@@ -747,6 +1361,127 @@ fn eye_m_adaptor(
     .and_then(Results::from_values)
 }
 
+fn eye_m_out_cpu(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("eye_m", out, &r)
+}
+fn eye_m_out_cuda(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("eye_m", out, &r)
+}
+fn eye_m_out_meta(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("eye_m", out, &r)
+}
+fn eye_m_out_private(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::eye_m(n, m, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("eye_m", out, &r)
+}
+/// Type of [`EYE_M_OUT`].
+pub type EyeMOutFn =
+    fn(i64, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>, &mut Tensor) -> Result<()>;
+/// `eye.m_out`: Ones on the diagonal of an n by m matrix.
+pub static EYE_M_OUT: Op<EyeMOutFn> = Op::new(
+    &EYE_M_OUT_INFO,
+    &[
+        (Key::Cpu, eye_m_out_cpu),
+        (Key::Cuda, eye_m_out_cuda),
+        (Key::Meta, eye_m_out_meta),
+        (Key::Private, eye_m_out_private),
+    ],
+    eye_m_out_adaptor,
+);
+static EYE_M_OUT_INFO: OpInfo = OpInfo {
+    name: "eye.m_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("n", Ty::Int, D::Required),
+            a("m", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.eye"],
+    composite: false,
+    boxed: eye_m_out_boxed,
+    doc: "Ones on the diagonal of an n by m matrix.",
+    grad: Differentiability::None,
+};
+fn eye_m_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::eye_m_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn eye_m_out_adaptor(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &EYE_M_OUT_INFO,
+        vec![
+            n.into_value(),
+            m.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`ARANGE`].
 pub type ArangeFn = fn(Scalar, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
 /// `arange`: Numbers from 0 to `end`, exclusive.
@@ -795,6 +1530,120 @@ fn arange_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn arange_out_cpu(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange(end, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange", out, &r)
+}
+fn arange_out_cuda(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange(end, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange", out, &r)
+}
+fn arange_out_meta(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange(end, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange", out, &r)
+}
+fn arange_out_private(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange(end, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange", out, &r)
+}
+/// Type of [`ARANGE_OUT`].
+pub type ArangeOutFn =
+    fn(Scalar, Option<DType>, Option<Layout>, Option<Device>, Option<bool>, &mut Tensor) -> Result<()>;
+/// `arange.out`: Numbers from 0 to `end`, exclusive.
+pub static ARANGE_OUT: Op<ArangeOutFn> = Op::new(
+    &ARANGE_OUT_INFO,
+    &[
+        (Key::Cpu, arange_out_cpu),
+        (Key::Cuda, arange_out_cuda),
+        (Key::Meta, arange_out_meta),
+        (Key::Private, arange_out_private),
+    ],
+    arange_out_adaptor,
+);
+static ARANGE_OUT_INFO: OpInfo = OpInfo {
+    name: "arange.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("end", Ty::Scalar, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.arange"],
+    composite: false,
+    boxed: arange_out_boxed,
+    doc: "Numbers from 0 to `end`, exclusive.",
+    grad: Differentiability::None,
+};
+fn arange_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 5)?;
+    ops::arange_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn arange_out_adaptor(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ARANGE_OUT_INFO,
+        vec![
+            end.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`ARANGE_START`].
@@ -855,6 +1704,134 @@ fn arange_start_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn arange_start_out_cpu(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange_start", out, &r)
+}
+fn arange_start_out_cuda(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange_start", out, &r)
+}
+fn arange_start_out_meta(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange_start", out, &r)
+}
+fn arange_start_out_private(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange_start(start, end, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange_start", out, &r)
+}
+/// Type of [`ARANGE_START_OUT`].
+pub type ArangeStartOutFn = fn(
+    Scalar,
+    Scalar,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `arange.start_out`: Numbers from `start` to `end`, exclusive.
+pub static ARANGE_START_OUT: Op<ArangeStartOutFn> = Op::new(
+    &ARANGE_START_OUT_INFO,
+    &[
+        (Key::Cpu, arange_start_out_cpu),
+        (Key::Cuda, arange_start_out_cuda),
+        (Key::Meta, arange_start_out_meta),
+        (Key::Private, arange_start_out_private),
+    ],
+    arange_start_out_adaptor,
+);
+static ARANGE_START_OUT_INFO: OpInfo = OpInfo {
+    name: "arange.start_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.arange"],
+    composite: false,
+    boxed: arange_start_out_boxed,
+    doc: "Numbers from `start` to `end`, exclusive.",
+    grad: Differentiability::None,
+};
+fn arange_start_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::arange_start_out(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn arange_start_out_adaptor(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ARANGE_START_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`ARANGE_STEP`].
@@ -920,6 +1897,151 @@ fn arange_step_adaptor(
     .and_then(Results::from_values)
 }
 
+fn arange_step_out_cpu(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange_step", out, &r)
+}
+fn arange_step_out_cuda(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange_step", out, &r)
+}
+fn arange_step_out_meta(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange_step", out, &r)
+}
+fn arange_step_out_private(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::arange_step(start, end, step, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("arange_step", out, &r)
+}
+/// Type of [`ARANGE_STEP_OUT`].
+pub type ArangeStepOutFn = fn(
+    Scalar,
+    Scalar,
+    Scalar,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `arange.start_step_out`: Numbers from `start` to `end`, exclusive, in steps.
+pub static ARANGE_STEP_OUT: Op<ArangeStepOutFn> = Op::new(
+    &ARANGE_STEP_OUT_INFO,
+    &[
+        (Key::Cpu, arange_step_out_cpu),
+        (Key::Cuda, arange_step_out_cuda),
+        (Key::Meta, arange_step_out_meta),
+        (Key::Private, arange_step_out_private),
+    ],
+    arange_step_out_adaptor,
+);
+static ARANGE_STEP_OUT_INFO: OpInfo = OpInfo {
+    name: "arange.start_step_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("step", Ty::Scalar, D::Int(1)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.arange"],
+    composite: false,
+    boxed: arange_step_out_boxed,
+    doc: "Numbers from `start` to `end`, exclusive, in steps.",
+    grad: Differentiability::None,
+};
+fn arange_step_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::arange_step_out(
+        arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn arange_step_out_adaptor(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &ARANGE_STEP_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            step.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`RANGE_STEP`].
 pub type RangeStepFn =
     fn(Scalar, Scalar, Scalar, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
@@ -981,6 +2103,151 @@ fn range_step_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn range_step_out_cpu(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("range_step", out, &r)
+}
+fn range_step_out_cuda(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("range_step", out, &r)
+}
+fn range_step_out_meta(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("range_step", out, &r)
+}
+fn range_step_out_private(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::range_step(start, end, step, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("range_step", out, &r)
+}
+/// Type of [`RANGE_STEP_OUT`].
+pub type RangeStepOutFn = fn(
+    Scalar,
+    Scalar,
+    Scalar,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `range.step_out`: Numbers from `start` to `end`, inclusive, in steps.
+pub static RANGE_STEP_OUT: Op<RangeStepOutFn> = Op::new(
+    &RANGE_STEP_OUT_INFO,
+    &[
+        (Key::Cpu, range_step_out_cpu),
+        (Key::Cuda, range_step_out_cuda),
+        (Key::Meta, range_step_out_meta),
+        (Key::Private, range_step_out_private),
+    ],
+    range_step_out_adaptor,
+);
+static RANGE_STEP_OUT_INFO: OpInfo = OpInfo {
+    name: "range.step_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("step", Ty::Scalar, D::Int(1)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.range"],
+    composite: false,
+    boxed: range_step_out_boxed,
+    doc: "Numbers from `start` to `end`, inclusive, in steps.",
+    grad: Differentiability::None,
+};
+fn range_step_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::range_step_out(
+        arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn range_step_out_adaptor(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &RANGE_STEP_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            step.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`LINSPACE_TENSORS`].
@@ -1054,6 +2321,151 @@ fn linspace_tensors_adaptor(
     .and_then(Results::from_values)
 }
 
+fn linspace_tensors_out_cpu(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_tensors", out, &r)
+}
+fn linspace_tensors_out_cuda(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_tensors", out, &r)
+}
+fn linspace_tensors_out_meta(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_tensors", out, &r)
+}
+fn linspace_tensors_out_private(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_tensors", out, &r)
+}
+/// Type of [`LINSPACE_TENSORS_OUT`].
+pub type LinspaceTensorsOutFn = fn(
+    &Tensor,
+    &Tensor,
+    i64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `linspace.Tensor_Tensor_out`: `linspace` with zero-dim tensors as ends.
+pub static LINSPACE_TENSORS_OUT: Op<LinspaceTensorsOutFn> = Op::new(
+    &LINSPACE_TENSORS_OUT_INFO,
+    &[
+        (Key::Cpu, linspace_tensors_out_cpu),
+        (Key::Cuda, linspace_tensors_out_cuda),
+        (Key::Meta, linspace_tensors_out_meta),
+        (Key::Private, linspace_tensors_out_private),
+    ],
+    linspace_tensors_out_adaptor,
+);
+static LINSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
+    name: "linspace.Tensor_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Tensor, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("steps", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linspace"],
+    composite: false,
+    boxed: linspace_tensors_out_boxed,
+    doc: "`linspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn linspace_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::linspace_tensors_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn linspace_tensors_out_adaptor(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LINSPACE_TENSORS_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`LINSPACE_SCALAR_TENSOR`].
 pub type LinspaceScalarTensorFn =
     fn(Scalar, &Tensor, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
@@ -1123,6 +2535,151 @@ fn linspace_scalar_tensor_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn linspace_scalar_tensor_out_cpu(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_scalar_tensor", out, &r)
+}
+fn linspace_scalar_tensor_out_cuda(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_scalar_tensor", out, &r)
+}
+fn linspace_scalar_tensor_out_meta(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_scalar_tensor", out, &r)
+}
+fn linspace_scalar_tensor_out_private(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_scalar_tensor", out, &r)
+}
+/// Type of [`LINSPACE_SCALAR_TENSOR_OUT`].
+pub type LinspaceScalarTensorOutFn = fn(
+    Scalar,
+    &Tensor,
+    i64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `linspace.Scalar_Tensor_out`: `linspace` with zero-dim tensors as ends.
+pub static LINSPACE_SCALAR_TENSOR_OUT: Op<LinspaceScalarTensorOutFn> = Op::new(
+    &LINSPACE_SCALAR_TENSOR_OUT_INFO,
+    &[
+        (Key::Cpu, linspace_scalar_tensor_out_cpu),
+        (Key::Cuda, linspace_scalar_tensor_out_cuda),
+        (Key::Meta, linspace_scalar_tensor_out_meta),
+        (Key::Private, linspace_scalar_tensor_out_private),
+    ],
+    linspace_scalar_tensor_out_adaptor,
+);
+static LINSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "linspace.Scalar_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("steps", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linspace"],
+    composite: false,
+    boxed: linspace_scalar_tensor_out_boxed,
+    doc: "`linspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn linspace_scalar_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::linspace_scalar_tensor_out(
+        arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn linspace_scalar_tensor_out_adaptor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LINSPACE_SCALAR_TENSOR_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`LINSPACE_TENSOR_SCALAR`].
@@ -1196,6 +2753,151 @@ fn linspace_tensor_scalar_adaptor(
     .and_then(Results::from_values)
 }
 
+fn linspace_tensor_scalar_out_cpu(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_tensor_scalar", out, &r)
+}
+fn linspace_tensor_scalar_out_cuda(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_tensor_scalar", out, &r)
+}
+fn linspace_tensor_scalar_out_meta(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_tensor_scalar", out, &r)
+}
+fn linspace_tensor_scalar_out_private(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace_tensor_scalar", out, &r)
+}
+/// Type of [`LINSPACE_TENSOR_SCALAR_OUT`].
+pub type LinspaceTensorScalarOutFn = fn(
+    &Tensor,
+    Scalar,
+    i64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `linspace.Tensor_Scalar_out`: `linspace` with zero-dim tensors as ends.
+pub static LINSPACE_TENSOR_SCALAR_OUT: Op<LinspaceTensorScalarOutFn> = Op::new(
+    &LINSPACE_TENSOR_SCALAR_OUT_INFO,
+    &[
+        (Key::Cpu, linspace_tensor_scalar_out_cpu),
+        (Key::Cuda, linspace_tensor_scalar_out_cuda),
+        (Key::Meta, linspace_tensor_scalar_out_meta),
+        (Key::Private, linspace_tensor_scalar_out_private),
+    ],
+    linspace_tensor_scalar_out_adaptor,
+);
+static LINSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
+    name: "linspace.Tensor_Scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Tensor, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("steps", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linspace"],
+    composite: false,
+    boxed: linspace_tensor_scalar_out_boxed,
+    doc: "`linspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn linspace_tensor_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::linspace_tensor_scalar_out(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn linspace_tensor_scalar_out_adaptor(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LINSPACE_TENSOR_SCALAR_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`LINSPACE`].
 pub type LinspaceFn =
     fn(Scalar, Scalar, i64, Option<DType>, Option<Layout>, Option<Device>, Option<bool>) -> Result<Tensor>;
@@ -1257,6 +2959,151 @@ fn linspace_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn linspace_out_cpu(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace", out, &r)
+}
+fn linspace_out_cuda(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace", out, &r)
+}
+fn linspace_out_meta(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace", out, &r)
+}
+fn linspace_out_private(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::linspace(start, end, steps, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("linspace", out, &r)
+}
+/// Type of [`LINSPACE_OUT`].
+pub type LinspaceOutFn = fn(
+    Scalar,
+    Scalar,
+    i64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `linspace.out`: `steps` numbers from `start` to `end`, inclusive, evenly spaced.
+pub static LINSPACE_OUT: Op<LinspaceOutFn> = Op::new(
+    &LINSPACE_OUT_INFO,
+    &[
+        (Key::Cpu, linspace_out_cpu),
+        (Key::Cuda, linspace_out_cuda),
+        (Key::Meta, linspace_out_meta),
+        (Key::Private, linspace_out_private),
+    ],
+    linspace_out_adaptor,
+);
+static LINSPACE_OUT_INFO: OpInfo = OpInfo {
+    name: "linspace.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("steps", Ty::Int, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linspace"],
+    composite: false,
+    boxed: linspace_out_boxed,
+    doc: "`steps` numbers from `start` to `end`, inclusive, evenly spaced.",
+    grad: Differentiability::None,
+};
+fn linspace_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::linspace_out(
+        arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn linspace_out_adaptor(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LINSPACE_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`LOGSPACE_TENSORS`].
@@ -1342,6 +3189,160 @@ fn logspace_tensors_adaptor(
     .and_then(Results::from_values)
 }
 
+fn logspace_tensors_out_cpu(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_tensors", out, &r)
+}
+fn logspace_tensors_out_cuda(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_tensors", out, &r)
+}
+fn logspace_tensors_out_meta(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_tensors", out, &r)
+}
+fn logspace_tensors_out_private(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_tensors", out, &r)
+}
+/// Type of [`LOGSPACE_TENSORS_OUT`].
+pub type LogspaceTensorsOutFn = fn(
+    &Tensor,
+    &Tensor,
+    i64,
+    f64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `logspace.Tensor_Tensor_out`: `logspace` with zero-dim tensors as ends.
+pub static LOGSPACE_TENSORS_OUT: Op<LogspaceTensorsOutFn> = Op::new(
+    &LOGSPACE_TENSORS_OUT_INFO,
+    &[
+        (Key::Cpu, logspace_tensors_out_cpu),
+        (Key::Cuda, logspace_tensors_out_cuda),
+        (Key::Meta, logspace_tensors_out_meta),
+        (Key::Private, logspace_tensors_out_private),
+    ],
+    logspace_tensors_out_adaptor,
+);
+static LOGSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
+    name: "logspace.Tensor_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Tensor, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("steps", Ty::Int, D::Required),
+            a("base", Ty::Float, D::Float(10.0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logspace"],
+    composite: false,
+    boxed: logspace_tensors_out_boxed,
+    doc: "`logspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn logspace_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 8)?;
+    ops::logspace_tensors_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn logspace_tensors_out_adaptor(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LOGSPACE_TENSORS_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            base.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`LOGSPACE_SCALAR_TENSOR`].
 pub type LogspaceScalarTensorFn = fn(
     Scalar,
@@ -1423,6 +3424,160 @@ fn logspace_scalar_tensor_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn logspace_scalar_tensor_out_cpu(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_scalar_tensor", out, &r)
+}
+fn logspace_scalar_tensor_out_cuda(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_scalar_tensor", out, &r)
+}
+fn logspace_scalar_tensor_out_meta(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_scalar_tensor", out, &r)
+}
+fn logspace_scalar_tensor_out_private(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_scalar_tensor", out, &r)
+}
+/// Type of [`LOGSPACE_SCALAR_TENSOR_OUT`].
+pub type LogspaceScalarTensorOutFn = fn(
+    Scalar,
+    &Tensor,
+    i64,
+    f64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `logspace.Scalar_Tensor_out`: `logspace` with zero-dim tensors as ends.
+pub static LOGSPACE_SCALAR_TENSOR_OUT: Op<LogspaceScalarTensorOutFn> = Op::new(
+    &LOGSPACE_SCALAR_TENSOR_OUT_INFO,
+    &[
+        (Key::Cpu, logspace_scalar_tensor_out_cpu),
+        (Key::Cuda, logspace_scalar_tensor_out_cuda),
+        (Key::Meta, logspace_scalar_tensor_out_meta),
+        (Key::Private, logspace_scalar_tensor_out_private),
+    ],
+    logspace_scalar_tensor_out_adaptor,
+);
+static LOGSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
+    name: "logspace.Scalar_Tensor_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Tensor, D::Required),
+            a("steps", Ty::Int, D::Required),
+            a("base", Ty::Float, D::Float(10.0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logspace"],
+    composite: false,
+    boxed: logspace_scalar_tensor_out_boxed,
+    doc: "`logspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn logspace_scalar_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 8)?;
+    ops::logspace_scalar_tensor_out(
+        arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn logspace_scalar_tensor_out_adaptor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LOGSPACE_SCALAR_TENSOR_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            base.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`LOGSPACE_TENSOR_SCALAR`].
@@ -1508,6 +3663,160 @@ fn logspace_tensor_scalar_adaptor(
     .and_then(Results::from_values)
 }
 
+fn logspace_tensor_scalar_out_cpu(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_tensor_scalar", out, &r)
+}
+fn logspace_tensor_scalar_out_cuda(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_tensor_scalar", out, &r)
+}
+fn logspace_tensor_scalar_out_meta(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_tensor_scalar", out, &r)
+}
+fn logspace_tensor_scalar_out_private(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace_tensor_scalar", out, &r)
+}
+/// Type of [`LOGSPACE_TENSOR_SCALAR_OUT`].
+pub type LogspaceTensorScalarOutFn = fn(
+    &Tensor,
+    Scalar,
+    i64,
+    f64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `logspace.Tensor_Scalar_out`: `logspace` with zero-dim tensors as ends.
+pub static LOGSPACE_TENSOR_SCALAR_OUT: Op<LogspaceTensorScalarOutFn> = Op::new(
+    &LOGSPACE_TENSOR_SCALAR_OUT_INFO,
+    &[
+        (Key::Cpu, logspace_tensor_scalar_out_cpu),
+        (Key::Cuda, logspace_tensor_scalar_out_cuda),
+        (Key::Meta, logspace_tensor_scalar_out_meta),
+        (Key::Private, logspace_tensor_scalar_out_private),
+    ],
+    logspace_tensor_scalar_out_adaptor,
+);
+static LOGSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
+    name: "logspace.Tensor_Scalar_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Tensor, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("steps", Ty::Int, D::Required),
+            a("base", Ty::Float, D::Float(10.0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logspace"],
+    composite: false,
+    boxed: logspace_tensor_scalar_out_boxed,
+    doc: "`logspace` with zero-dim tensors as ends.",
+    grad: Differentiability::None,
+};
+fn logspace_tensor_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 8)?;
+    ops::logspace_tensor_scalar_out(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn logspace_tensor_scalar_out_adaptor(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LOGSPACE_TENSOR_SCALAR_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            base.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`LOGSPACE`].
 pub type LogspaceFn = fn(
     Scalar,
@@ -1589,6 +3898,160 @@ fn logspace_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn logspace_out_cpu(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace", out, &r)
+}
+fn logspace_out_cuda(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace", out, &r)
+}
+fn logspace_out_meta(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace", out, &r)
+}
+fn logspace_out_private(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::logspace(start, end, steps, base, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("logspace", out, &r)
+}
+/// Type of [`LOGSPACE_OUT`].
+pub type LogspaceOutFn = fn(
+    Scalar,
+    Scalar,
+    i64,
+    f64,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `logspace.out`: `steps` powers of `base`, evenly spaced exponents.
+pub static LOGSPACE_OUT: Op<LogspaceOutFn> = Op::new(
+    &LOGSPACE_OUT_INFO,
+    &[
+        (Key::Cpu, logspace_out_cpu),
+        (Key::Cuda, logspace_out_cuda),
+        (Key::Meta, logspace_out_meta),
+        (Key::Private, logspace_out_private),
+    ],
+    logspace_out_adaptor,
+);
+static LOGSPACE_OUT_INFO: OpInfo = OpInfo {
+    name: "logspace.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("start", Ty::Scalar, D::Required),
+            a("end", Ty::Scalar, D::Required),
+            a("steps", Ty::Int, D::Required),
+            a("base", Ty::Float, D::Float(10.0)),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.logspace"],
+    composite: false,
+    boxed: logspace_out_boxed,
+    doc: "`steps` powers of `base`, evenly spaced exponents.",
+    grad: Differentiability::None,
+};
+fn logspace_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 8)?;
+    ops::logspace_out(
+        arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn logspace_out_adaptor(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &LOGSPACE_OUT_INFO,
+        vec![
+            start.into_value(),
+            end.into_value(),
+            steps.into_value(),
+            base.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`NEW_EMPTY`].

@@ -3,7 +3,7 @@
 //! Functions of `torch.nn.functional`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Logarithm of softmax, without loss of precision.
 #[doc(alias = "torch.nn.functional.log_softmax")]

@@ -3,7 +3,1239 @@
 //! Functions of `torch`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
+
+/// Absolute value; of a complex number its magnitude, real; for every tensor of a list.
+#[doc(alias = "torch._foreach_abs")]
+#[track_caller]
+pub fn _foreach_abs(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_abs(self_))
+}
+
+/// Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_abs_")]
+#[track_caller]
+pub fn _foreach_abs_(self_: &[Tensor]) {
+    expect(ops::_foreach_abs_(self_));
+}
+
+/// Arc cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_acos")]
+#[track_caller]
+pub fn _foreach_acos(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_acos(self_))
+}
+
+/// Arc cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_acos_")]
+#[track_caller]
+pub fn _foreach_acos_(self_: &[Tensor]) {
+    expect(ops::_foreach_acos_(self_));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+#[track_caller]
+pub fn _foreach_add_list(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_add_list(self_, other, alpha.into()))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+#[track_caller]
+pub fn _foreach_add_list_(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_add_list_(self_, other, alpha.into()));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_add_list_with(self_: &[Tensor], other: &[Tensor], o: ForeachAddListOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_add_list(self_, other, o.alpha))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_add_list_with_(self_: &[Tensor], other: &[Tensor], o: ForeachAddListInplaceOptions) {
+    expect(ops::_foreach_add_list_(self_, other, o.alpha));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+#[track_caller]
+pub fn _foreach_add_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_add_scalar(self_, scalar.into()))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+#[track_caller]
+pub fn _foreach_add_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_add_scalar_(self_, scalar.into()));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+#[track_caller]
+pub fn _foreach_add_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_add_scalar_list(self_, scalars))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+#[track_caller]
+pub fn _foreach_add_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_add_scalar_list_(self_, scalars));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+#[track_caller]
+pub fn _foreach_add_tensor(self_: &[Tensor], other: &Tensor, alpha: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_add_tensor(self_, other, alpha.into()))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+#[track_caller]
+pub fn _foreach_add_tensor_(self_: &[Tensor], other: &Tensor, alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_add_tensor_(self_, other, alpha.into()));
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_add_tensor_with(self_: &[Tensor], other: &Tensor, o: ForeachAddTensorOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_add_tensor(self_, other, o.alpha))
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_add_tensor_with_(self_: &[Tensor], other: &Tensor, o: ForeachAddTensorInplaceOptions) {
+    expect(ops::_foreach_add_tensor_(self_, other, o.alpha));
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+#[track_caller]
+pub fn _foreach_addcdiv_scalar(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: impl Into<Scalar>,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcdiv_scalar(self_, tensor1, tensor2, value.into()))
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: impl Into<Scalar>,
+) {
+    expect(ops::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, value.into()));
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_list(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcdiv_scalar_list(self_, tensor1, tensor2, scalars))
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_list_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) {
+    expect(ops::_foreach_addcdiv_scalar_list_(self_, tensor1, tensor2, scalars));
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_with(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    o: ForeachAddcdivScalarOptions,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcdiv_scalar(self_, tensor1, tensor2, o.value))
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_addcdiv_scalar_with_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    o: ForeachAddcdivScalarInplaceOptions,
+) {
+    expect(ops::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, o.value));
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+#[track_caller]
+pub fn _foreach_addcdiv_tensor(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcdiv_tensor(self_, tensor1, tensor2, scalars))
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+#[track_caller]
+pub fn _foreach_addcdiv_tensor_(self_: &[Tensor], tensor1: &[Tensor], tensor2: &[Tensor], scalars: &Tensor) {
+    expect(ops::_foreach_addcdiv_tensor_(self_, tensor1, tensor2, scalars));
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+#[track_caller]
+pub fn _foreach_addcmul_scalar(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: impl Into<Scalar>,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcmul_scalar(self_, tensor1, tensor2, value.into()))
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+#[track_caller]
+pub fn _foreach_addcmul_scalar_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: impl Into<Scalar>,
+) {
+    expect(ops::_foreach_addcmul_scalar_(self_, tensor1, tensor2, value.into()));
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+#[track_caller]
+pub fn _foreach_addcmul_scalar_list(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcmul_scalar_list(self_, tensor1, tensor2, scalars))
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+#[track_caller]
+pub fn _foreach_addcmul_scalar_list_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) {
+    expect(ops::_foreach_addcmul_scalar_list_(self_, tensor1, tensor2, scalars));
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_addcmul_scalar_with(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    o: ForeachAddcmulScalarOptions,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcmul_scalar(self_, tensor1, tensor2, o.value))
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_addcmul_scalar_with_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    o: ForeachAddcmulScalarInplaceOptions,
+) {
+    expect(ops::_foreach_addcmul_scalar_(self_, tensor1, tensor2, o.value));
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+#[track_caller]
+pub fn _foreach_addcmul_tensor(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Vec<Tensor> {
+    expect(ops::_foreach_addcmul_tensor(self_, tensor1, tensor2, scalars))
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+#[track_caller]
+pub fn _foreach_addcmul_tensor_(self_: &[Tensor], tensor1: &[Tensor], tensor2: &[Tensor], scalars: &Tensor) {
+    expect(ops::_foreach_addcmul_tensor_(self_, tensor1, tensor2, scalars));
+}
+
+/// Arc sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_asin")]
+#[track_caller]
+pub fn _foreach_asin(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_asin(self_))
+}
+
+/// Arc sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_asin_")]
+#[track_caller]
+pub fn _foreach_asin_(self_: &[Tensor]) {
+    expect(ops::_foreach_asin_(self_));
+}
+
+/// Arc tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_atan")]
+#[track_caller]
+pub fn _foreach_atan(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_atan(self_))
+}
+
+/// Arc tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_atan_")]
+#[track_caller]
+pub fn _foreach_atan_(self_: &[Tensor]) {
+    expect(ops::_foreach_atan_(self_));
+}
+
+/// Rounds up; for every tensor of a list.
+#[doc(alias = "torch._foreach_ceil")]
+#[track_caller]
+pub fn _foreach_ceil(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_ceil(self_))
+}
+
+/// Rounds up; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_ceil_")]
+#[track_caller]
+pub fn _foreach_ceil_(self_: &[Tensor]) {
+    expect(ops::_foreach_ceil_(self_));
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+#[track_caller]
+pub fn _foreach_clamp_max_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_list(self_, other))
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+#[track_caller]
+pub fn _foreach_clamp_max_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_clamp_max_list_(self_, other));
+}
+
+/// `min(x, max)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+#[track_caller]
+pub fn _foreach_clamp_max_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_scalar(self_, scalar.into()))
+}
+
+/// `min(x, max)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+#[track_caller]
+pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_clamp_max_scalar_(self_, scalar.into()));
+}
+
+/// `min(x, max)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+#[track_caller]
+pub fn _foreach_clamp_max_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_max_scalar_list(self_, scalars))
+}
+
+/// `min(x, max)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+#[track_caller]
+pub fn _foreach_clamp_max_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_clamp_max_scalar_list_(self_, scalars));
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+#[track_caller]
+pub fn _foreach_clamp_min_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_list(self_, other))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+#[track_caller]
+pub fn _foreach_clamp_min_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_clamp_min_list_(self_, other));
+}
+
+/// `max(x, min)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+#[track_caller]
+pub fn _foreach_clamp_min_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_scalar(self_, scalar.into()))
+}
+
+/// `max(x, min)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+#[track_caller]
+pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_clamp_min_scalar_(self_, scalar.into()));
+}
+
+/// `max(x, min)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+#[track_caller]
+pub fn _foreach_clamp_min_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_clamp_min_scalar_list(self_, scalars))
+}
+
+/// `max(x, min)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+#[track_caller]
+pub fn _foreach_clamp_min_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_clamp_min_scalar_list_(self_, scalars));
+}
+
+/// A copy with memory of its own; for every tensor of a list.
+#[doc(alias = "torch._foreach_clone")]
+#[track_caller]
+pub fn _foreach_clone(self_: &[Tensor], memory_format: MemoryFormat) -> Vec<Tensor> {
+    expect(ops::_foreach_clone(self_, Some(memory_format)))
+}
+
+/// A copy with memory of its own; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_clone_with(self_: &[Tensor], o: ForeachCloneOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_clone(self_, o.memory_format))
+}
+
+/// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
+#[doc(alias = "torch._foreach_copy_")]
+#[track_caller]
+pub fn _foreach_copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) {
+    expect(ops::_foreach_copy_(self_, src, non_blocking));
+}
+
+/// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_copy_with_(self_: &[Tensor], src: &[Tensor], o: ForeachCopyInplaceOptions) {
+    expect(ops::_foreach_copy_(self_, src, o.non_blocking));
+}
+
+/// Cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_cos")]
+#[track_caller]
+pub fn _foreach_cos(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_cos(self_))
+}
+
+/// Cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_cos_")]
+#[track_caller]
+pub fn _foreach_cos_(self_: &[Tensor]) {
+    expect(ops::_foreach_cos_(self_));
+}
+
+/// Hyperbolic cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_cosh")]
+#[track_caller]
+pub fn _foreach_cosh(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_cosh(self_))
+}
+
+/// Hyperbolic cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_cosh_")]
+#[track_caller]
+pub fn _foreach_cosh_(self_: &[Tensor]) {
+    expect(ops::_foreach_cosh_(self_));
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+#[track_caller]
+pub fn _foreach_div_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_div_list(self_, other))
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+#[track_caller]
+pub fn _foreach_div_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_div_list_(self_, other));
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+#[track_caller]
+pub fn _foreach_div_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_div_scalar(self_, scalar.into()))
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+#[track_caller]
+pub fn _foreach_div_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_div_scalar_(self_, scalar.into()));
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+#[track_caller]
+pub fn _foreach_div_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_div_scalar_list(self_, scalars))
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+#[track_caller]
+pub fn _foreach_div_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_div_scalar_list_(self_, scalars));
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+#[track_caller]
+pub fn _foreach_div_tensor(self_: &[Tensor], other: &Tensor) -> Vec<Tensor> {
+    expect(ops::_foreach_div_tensor(self_, other))
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+#[track_caller]
+pub fn _foreach_div_tensor_(self_: &[Tensor], other: &Tensor) {
+    expect(ops::_foreach_div_tensor_(self_, other));
+}
+
+/// Error function; for every tensor of a list.
+#[doc(alias = "torch._foreach_erf")]
+#[track_caller]
+pub fn _foreach_erf(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_erf(self_))
+}
+
+/// Error function; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_erf_")]
+#[track_caller]
+pub fn _foreach_erf_(self_: &[Tensor]) {
+    expect(ops::_foreach_erf_(self_));
+}
+
+/// Complementary error function, `1 - erf(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_erfc")]
+#[track_caller]
+pub fn _foreach_erfc(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_erfc(self_))
+}
+
+/// Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_erfc_")]
+#[track_caller]
+pub fn _foreach_erfc_(self_: &[Tensor]) {
+    expect(ops::_foreach_erfc_(self_));
+}
+
+/// Exponential; for every tensor of a list.
+#[doc(alias = "torch._foreach_exp")]
+#[track_caller]
+pub fn _foreach_exp(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_exp(self_))
+}
+
+/// Exponential; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_exp_")]
+#[track_caller]
+pub fn _foreach_exp_(self_: &[Tensor]) {
+    expect(ops::_foreach_exp_(self_));
+}
+
+/// `exp(x) - 1`, accurate near 0; for every tensor of a list.
+#[doc(alias = "torch._foreach_expm1")]
+#[track_caller]
+pub fn _foreach_expm1(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_expm1(self_))
+}
+
+/// `exp(x) - 1`, accurate near 0; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_expm1_")]
+#[track_caller]
+pub fn _foreach_expm1_(self_: &[Tensor]) {
+    expect(ops::_foreach_expm1_(self_));
+}
+
+/// Rounds down; for every tensor of a list.
+#[doc(alias = "torch._foreach_floor")]
+#[track_caller]
+pub fn _foreach_floor(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_floor(self_))
+}
+
+/// Rounds down; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_floor_")]
+#[track_caller]
+pub fn _foreach_floor_(self_: &[Tensor]) {
+    expect(ops::_foreach_floor_(self_));
+}
+
+/// The part behind the point: `x - trunc(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_frac")]
+#[track_caller]
+pub fn _foreach_frac(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_frac(self_))
+}
+
+/// The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_frac_")]
+#[track_caller]
+pub fn _foreach_frac_(self_: &[Tensor]) {
+    expect(ops::_foreach_frac_(self_));
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+#[track_caller]
+pub fn _foreach_lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_list(self_, tensors1, weights))
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+#[track_caller]
+pub fn _foreach_lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) {
+    expect(ops::_foreach_lerp_list_(self_, tensors1, weights));
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+#[track_caller]
+pub fn _foreach_lerp_scalar(self_: &[Tensor], tensors1: &[Tensor], weight: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_scalar(self_, tensors1, weight.into()))
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+#[track_caller]
+pub fn _foreach_lerp_scalar_(self_: &[Tensor], tensors1: &[Tensor], weight: impl Into<Scalar>) {
+    expect(ops::_foreach_lerp_scalar_(self_, tensors1, weight.into()));
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+#[track_caller]
+pub fn _foreach_lerp_scalar_list(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_lerp_scalar_list(self_, tensors1, weight))
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+#[track_caller]
+pub fn _foreach_lerp_scalar_list_(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) {
+    expect(ops::_foreach_lerp_scalar_list_(self_, tensors1, weight));
+}
+
+/// Logarithm of the absolute value of the gamma function; for every tensor of a list.
+#[doc(alias = "torch._foreach_lgamma")]
+#[track_caller]
+pub fn _foreach_lgamma(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_lgamma(self_))
+}
+
+/// Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lgamma_")]
+#[track_caller]
+pub fn _foreach_lgamma_(self_: &[Tensor]) {
+    expect(ops::_foreach_lgamma_(self_));
+}
+
+/// Natural logarithm; for every tensor of a list.
+#[doc(alias = "torch._foreach_log")]
+#[track_caller]
+pub fn _foreach_log(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_log(self_))
+}
+
+/// Logarithm to base 10; for every tensor of a list.
+#[doc(alias = "torch._foreach_log10")]
+#[track_caller]
+pub fn _foreach_log10(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_log10(self_))
+}
+
+/// Logarithm to base 10; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log10_")]
+#[track_caller]
+pub fn _foreach_log10_(self_: &[Tensor]) {
+    expect(ops::_foreach_log10_(self_));
+}
+
+/// `log(1 + x)`, accurate near 0; for every tensor of a list.
+#[doc(alias = "torch._foreach_log1p")]
+#[track_caller]
+pub fn _foreach_log1p(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_log1p(self_))
+}
+
+/// `log(1 + x)`, accurate near 0; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log1p_")]
+#[track_caller]
+pub fn _foreach_log1p_(self_: &[Tensor]) {
+    expect(ops::_foreach_log1p_(self_));
+}
+
+/// Logarithm to base 2; for every tensor of a list.
+#[doc(alias = "torch._foreach_log2")]
+#[track_caller]
+pub fn _foreach_log2(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_log2(self_))
+}
+
+/// Logarithm to base 2; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log2_")]
+#[track_caller]
+pub fn _foreach_log2_(self_: &[Tensor]) {
+    expect(ops::_foreach_log2_(self_));
+}
+
+/// Natural logarithm; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log_")]
+#[track_caller]
+pub fn _foreach_log_(self_: &[Tensor]) {
+    expect(ops::_foreach_log_(self_));
+}
+
+/// Largest element; NaN wins; for every tensor of a list.
+#[doc(alias = "torch._foreach_max")]
+#[track_caller]
+pub fn _foreach_max(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_max(self_))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+#[track_caller]
+pub fn _foreach_maximum_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_list(self_, other))
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+#[track_caller]
+pub fn _foreach_maximum_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_maximum_list_(self_, other));
+}
+
+/// `max(x, min)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+#[track_caller]
+pub fn _foreach_maximum_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_scalar(self_, scalar.into()))
+}
+
+/// `max(x, min)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+#[track_caller]
+pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_maximum_scalar_(self_, scalar.into()));
+}
+
+/// `max(x, min)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+#[track_caller]
+pub fn _foreach_maximum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_maximum_scalar_list(self_, scalars))
+}
+
+/// `max(x, min)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+#[track_caller]
+pub fn _foreach_maximum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_maximum_scalar_list_(self_, scalars));
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+#[track_caller]
+pub fn _foreach_minimum_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_list(self_, other))
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+#[track_caller]
+pub fn _foreach_minimum_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_minimum_list_(self_, other));
+}
+
+/// `min(x, max)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+#[track_caller]
+pub fn _foreach_minimum_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_scalar(self_, scalar.into()))
+}
+
+/// `min(x, max)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+#[track_caller]
+pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_minimum_scalar_(self_, scalar.into()));
+}
+
+/// `min(x, max)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+#[track_caller]
+pub fn _foreach_minimum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_minimum_scalar_list(self_, scalars))
+}
+
+/// `min(x, max)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+#[track_caller]
+pub fn _foreach_minimum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_minimum_scalar_list_(self_, scalars));
+}
+
+/// Matrix product of two matrices; for every tensor of a list.
+#[doc(alias = "torch._foreach_mm")]
+#[track_caller]
+pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_mm(self_, mat2))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+#[track_caller]
+pub fn _foreach_mul_list(self_: &[Tensor], other: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_list(self_, other))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+#[track_caller]
+pub fn _foreach_mul_list_(self_: &[Tensor], other: &[Tensor]) {
+    expect(ops::_foreach_mul_list_(self_, other));
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+#[track_caller]
+pub fn _foreach_mul_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_scalar(self_, scalar.into()))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+#[track_caller]
+pub fn _foreach_mul_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_mul_scalar_(self_, scalar.into()));
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+#[track_caller]
+pub fn _foreach_mul_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_scalar_list(self_, scalars))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+#[track_caller]
+pub fn _foreach_mul_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_mul_scalar_list_(self_, scalars));
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+#[track_caller]
+pub fn _foreach_mul_tensor(self_: &[Tensor], other: &Tensor) -> Vec<Tensor> {
+    expect(ops::_foreach_mul_tensor(self_, other))
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+#[track_caller]
+pub fn _foreach_mul_tensor_(self_: &[Tensor], other: &Tensor) {
+    expect(ops::_foreach_mul_tensor_(self_, other));
+}
+
+/// Negates every element; for every tensor of a list.
+#[doc(alias = "torch._foreach_neg")]
+#[track_caller]
+pub fn _foreach_neg(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_neg(self_))
+}
+
+/// Negates every element; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_neg_")]
+#[track_caller]
+pub fn _foreach_neg_(self_: &[Tensor]) {
+    expect(ops::_foreach_neg_(self_));
+}
+
+/// Vector norm of all elements, or over dimensions; for every tensor of a list.
+#[doc(alias = "torch._foreach_norm")]
+#[track_caller]
+pub fn _foreach_norm_scalar(self_: &[Tensor], ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
+    expect(ops::_foreach_norm_scalar(self_, ord.into(), Some(dtype)))
+}
+
+/// Vector norm of all elements, or over dimensions; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_norm_scalar_with(self_: &[Tensor], o: ForeachNormScalarOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_norm_scalar(self_, o.ord, o.dtype))
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+#[track_caller]
+pub fn _foreach_pow_list(self_: &[Tensor], exponent: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_list(self_, exponent))
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+#[track_caller]
+pub fn _foreach_pow_list_(self_: &[Tensor], exponent: &[Tensor]) {
+    expect(ops::_foreach_pow_list_(self_, exponent));
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+#[track_caller]
+pub fn _foreach_pow_scalar(self_: &[Tensor], exponent: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar(self_, exponent.into()))
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+#[track_caller]
+pub fn _foreach_pow_scalar_(self_: &[Tensor], exponent: impl Into<Scalar>) {
+    expect(ops::_foreach_pow_scalar_(self_, exponent.into()));
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+#[track_caller]
+pub fn _foreach_pow_scalar_and_tensor(self_: impl Into<Scalar>, exponent: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar_and_tensor(self_.into(), exponent))
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+#[track_caller]
+pub fn _foreach_pow_scalar_list(self_: &[Tensor], exponent: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_pow_scalar_list(self_, exponent))
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+#[track_caller]
+pub fn _foreach_pow_scalar_list_(self_: &[Tensor], exponent: &[Scalar]) {
+    expect(ops::_foreach_pow_scalar_list_(self_, exponent));
+}
+
+/// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
+#[doc(alias = "torch._foreach_powsum")]
+#[track_caller]
+pub fn _foreach_powsum_scalar(self_: &[Tensor], ord: impl Into<Scalar>, dtype: DType) -> Vec<Tensor> {
+    expect(ops::_foreach_powsum_scalar(self_, ord.into(), Some(dtype)))
+}
+
+/// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_powsum_scalar_with(self_: &[Tensor], o: ForeachPowsumScalarOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_powsum_scalar(self_, o.ord, o.dtype))
+}
+
+/// `1 / x`; for every tensor of a list.
+#[doc(alias = "torch._foreach_reciprocal")]
+#[track_caller]
+pub fn _foreach_reciprocal(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_reciprocal(self_))
+}
+
+/// `1 / x`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_reciprocal_")]
+#[track_caller]
+pub fn _foreach_reciprocal_(self_: &[Tensor]) {
+    expect(ops::_foreach_reciprocal_(self_));
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list.
+#[doc(alias = "torch._foreach_round")]
+#[track_caller]
+pub fn _foreach_round(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_round(self_))
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_round_")]
+#[track_caller]
+pub fn _foreach_round_(self_: &[Tensor]) {
+    expect(ops::_foreach_round_(self_));
+}
+
+/// `1 / sqrt(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_rsqrt")]
+#[track_caller]
+pub fn _foreach_rsqrt(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_rsqrt(self_))
+}
+
+/// `1 / sqrt(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_rsqrt_")]
+#[track_caller]
+pub fn _foreach_rsqrt_(self_: &[Tensor]) {
+    expect(ops::_foreach_rsqrt_(self_));
+}
+
+/// `1 / (1 + exp(-x))`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sigmoid")]
+#[track_caller]
+pub fn _foreach_sigmoid(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sigmoid(self_))
+}
+
+/// `1 / (1 + exp(-x))`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sigmoid_")]
+#[track_caller]
+pub fn _foreach_sigmoid_(self_: &[Tensor]) {
+    expect(ops::_foreach_sigmoid_(self_));
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.
+#[doc(alias = "torch._foreach_sign")]
+#[track_caller]
+pub fn _foreach_sign(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sign(self_))
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sign_")]
+#[track_caller]
+pub fn _foreach_sign_(self_: &[Tensor]) {
+    expect(ops::_foreach_sign_(self_));
+}
+
+/// Sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_sin")]
+#[track_caller]
+pub fn _foreach_sin(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sin(self_))
+}
+
+/// Sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sin_")]
+#[track_caller]
+pub fn _foreach_sin_(self_: &[Tensor]) {
+    expect(ops::_foreach_sin_(self_));
+}
+
+/// Hyperbolic sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_sinh")]
+#[track_caller]
+pub fn _foreach_sinh(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sinh(self_))
+}
+
+/// Hyperbolic sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sinh_")]
+#[track_caller]
+pub fn _foreach_sinh_(self_: &[Tensor]) {
+    expect(ops::_foreach_sinh_(self_));
+}
+
+/// Square root; for every tensor of a list.
+#[doc(alias = "torch._foreach_sqrt")]
+#[track_caller]
+pub fn _foreach_sqrt(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_sqrt(self_))
+}
+
+/// Square root; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sqrt_")]
+#[track_caller]
+pub fn _foreach_sqrt_(self_: &[Tensor]) {
+    expect(ops::_foreach_sqrt_(self_));
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+#[track_caller]
+pub fn _foreach_sub_list(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_list(self_, other, alpha.into()))
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+#[track_caller]
+pub fn _foreach_sub_list_(self_: &[Tensor], other: &[Tensor], alpha: impl Into<Scalar>) {
+    expect(ops::_foreach_sub_list_(self_, other, alpha.into()));
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_sub_list_with(self_: &[Tensor], other: &[Tensor], o: ForeachSubListOptions) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_list(self_, other, o.alpha))
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _foreach_sub_list_with_(self_: &[Tensor], other: &[Tensor], o: ForeachSubListInplaceOptions) {
+    expect(ops::_foreach_sub_list_(self_, other, o.alpha));
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+#[track_caller]
+pub fn _foreach_sub_scalar(self_: &[Tensor], scalar: impl Into<Scalar>) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_scalar(self_, scalar.into()))
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+#[track_caller]
+pub fn _foreach_sub_scalar_(self_: &[Tensor], scalar: impl Into<Scalar>) {
+    expect(ops::_foreach_sub_scalar_(self_, scalar.into()));
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+#[track_caller]
+pub fn _foreach_sub_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::_foreach_sub_scalar_list(self_, scalars))
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+#[track_caller]
+pub fn _foreach_sub_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) {
+    expect(ops::_foreach_sub_scalar_list_(self_, scalars));
+}
+
+/// Tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_tan")]
+#[track_caller]
+pub fn _foreach_tan(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_tan(self_))
+}
+
+/// Tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_tan_")]
+#[track_caller]
+pub fn _foreach_tan_(self_: &[Tensor]) {
+    expect(ops::_foreach_tan_(self_));
+}
+
+/// Hyperbolic tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_tanh")]
+#[track_caller]
+pub fn _foreach_tanh(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_tanh(self_))
+}
+
+/// Hyperbolic tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_tanh_")]
+#[track_caller]
+pub fn _foreach_tanh_(self_: &[Tensor]) {
+    expect(ops::_foreach_tanh_(self_));
+}
+
+/// Rounds towards zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_trunc")]
+#[track_caller]
+pub fn _foreach_trunc(self_: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::_foreach_trunc(self_))
+}
+
+/// Rounds towards zero; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_trunc_")]
+#[track_caller]
+pub fn _foreach_trunc_(self_: &[Tensor]) {
+    expect(ops::_foreach_trunc_(self_));
+}
+
+/// Sets every element to zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_zero_")]
+#[track_caller]
+pub fn _foreach_zero_(self_: &[Tensor]) {
+    expect(ops::_foreach_zero_(self_));
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+#[doc(alias = "torch._segment_reduce")]
+#[track_caller]
+pub fn _segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::segment_reduce(data, reduce, None, None, None, 0, false, None))
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _segment_reduce_with(data: &Tensor, reduce: &str, o: SegmentReduceOptions) -> Tensor {
+    expect(ops::segment_reduce(
+        data,
+        reduce,
+        o.lengths.as_ref(),
+        o.indices.as_ref(),
+        o.offsets.as_ref(),
+        o.axis,
+        o.unsafe_,
+        o.initial,
+    ))
+}
 
 /// Absolute value; of a complex number its magnitude, real.
 #[doc(alias = "torch.abs")]
@@ -210,6 +1442,49 @@ pub fn addcmul_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: Addcm
 #[track_caller]
 pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
     expect(ops::addmm(input, mat1, mat2, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.addmm")]
+#[track_caller]
+pub fn addmm_dtype(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
+    expect(ops::addmm_dtype(input, mat1, mat2, out_dtype, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.addmm")]
+#[track_caller]
+pub fn addmm_dtype_out(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
+    expect(ops::addmm_dtype_out(input, mat1, mat2, out_dtype, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addmm_dtype_out_with(
+    input: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    o: AddmmDtypeOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::addmm_dtype_out(input, mat1, mat2, out_dtype, o.beta, o.alpha, out));
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn addmm_dtype_with(
+    input: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    o: AddmmDtypeOptions,
+) -> Tensor {
+    expect(ops::addmm_dtype(input, mat1, mat2, out_dtype, o.beta, o.alpha))
 }
 
 /// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
@@ -573,14 +1848,51 @@ pub fn any_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange(end: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange(end.into(), None, None, None, None))
+    expect(ops::arange(end.into(), None, None, chosen(None), None))
+}
+
+/// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange_out(end: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::arange_out(end.into(), None, None, chosen(None), None, out));
+}
+
+/// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_out_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::arange_out(end.into(), o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// Numbers from `start` to `end`, exclusive.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange_start(start.into(), end.into(), None, None, None, None))
+    expect(ops::arange_start(start.into(), end.into(), None, None, chosen(None), None))
+}
+
+/// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange_start_out(start: impl Into<Scalar>, end: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::arange_start_out(start.into(), end.into(), None, None, chosen(None), None, out));
+}
+
+/// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_start_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<TensorOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::arange_start_out(start.into(), end.into(), o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// Numbers from `start` to `end`, exclusive.
@@ -595,7 +1907,7 @@ pub fn arange_start_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::arange_start(start.into(), end.into(), o.dtype, o.layout, o.device, None),
+        ops::arange_start(start.into(), end.into(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -603,7 +1915,42 @@ pub fn arange_start_with(
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
-    expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, None, None))
+    expect(ops::arange_step(start.into(), end.into(), step.into(), None, None, chosen(None), None))
+}
+
+/// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.arange")]
+#[track_caller]
+pub fn arange_step_out(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    step: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::arange_step_out(start.into(), end.into(), step.into(), None, None, chosen(None), None, out));
+}
+
+/// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn arange_step_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<ArangeStepOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::arange_step_out(
+        start.into(),
+        end.into(),
+        o.step,
+        o.tensor.dtype,
+        o.tensor.layout,
+        chosen(o.tensor.device),
+        None,
+        out,
+    ));
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps.
@@ -624,7 +1971,7 @@ pub fn arange_step_with(
             o.step,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -636,7 +1983,7 @@ pub fn arange_step_with(
 #[track_caller]
 pub fn arange_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::arange(end.into(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::arange(end.into(), o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// Arc cosine.
@@ -1022,6 +2369,55 @@ pub fn baddbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Tensor {
     expect(ops::baddbmm(input, batch1, batch2, Scalar::Int(1), Scalar::Int(1)))
 }
 
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.baddbmm")]
+#[track_caller]
+pub fn baddbmm_dtype(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out_dtype: DType) -> Tensor {
+    expect(ops::baddbmm_dtype(input, batch1, batch2, out_dtype, Scalar::Int(1), Scalar::Int(1)))
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.baddbmm")]
+#[track_caller]
+pub fn baddbmm_dtype_out(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    out: &mut Tensor,
+) {
+    expect(ops::baddbmm_dtype_out(input, batch1, batch2, out_dtype, Scalar::Int(1), Scalar::Int(1), out));
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn baddbmm_dtype_out_with(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    o: BaddbmmDtypeOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::baddbmm_dtype_out(input, batch1, batch2, out_dtype, o.beta, o.alpha, out));
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn baddbmm_dtype_with(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    o: BaddbmmDtypeOptions,
+) -> Tensor {
+    expect(ops::baddbmm_dtype(input, batch1, batch2, out_dtype, o.beta, o.alpha))
+}
+
 /// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
 #[doc(alias = "torch.baddbmm")]
 #[track_caller]
@@ -1055,7 +2451,7 @@ pub fn baddbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: Baddbmm
 #[doc(alias = "torch.bartlett_window")]
 #[track_caller]
 pub fn bartlett_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::bartlett_window(window_length, periodic, None, None, None, None))
+    expect(ops::bartlett_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Bartlett's window, a triangle.
@@ -1071,7 +2467,7 @@ pub fn bartlett_window_with(window_length: i64, options: impl Into<BartlettWindo
             o.periodic,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -1260,7 +2656,7 @@ pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tenso
 #[doc(alias = "torch.blackman_window")]
 #[track_caller]
 pub fn blackman_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::blackman_window(window_length, periodic, None, None, None, None))
+    expect(ops::blackman_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Blackman's window.
@@ -1276,7 +2672,7 @@ pub fn blackman_window_with(window_length: i64, options: impl Into<BlackmanWindo
             o.periodic,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -1294,6 +2690,20 @@ pub fn block_diag(tensors: &[Tensor]) -> Tensor {
 #[track_caller]
 pub fn bmm(input: &Tensor, mat2: &Tensor) -> Tensor {
     expect(ops::bmm(input, mat2))
+}
+
+/// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.bmm")]
+#[track_caller]
+pub fn bmm_dtype(input: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
+    expect(ops::bmm_dtype(input, mat2, out_dtype))
+}
+
+/// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bmm")]
+#[track_caller]
+pub fn bmm_dtype_out(input: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
+    expect(ops::bmm_dtype_out(input, mat2, out_dtype, out));
 }
 
 /// Batched matrix product. Into `out`, which is resized where its shape differs.
@@ -1464,6 +2874,20 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Tensor {
 #[track_caller]
 pub fn chunk(input: &Tensor, chunks: i64, dim: i64) -> Vec<Tensor> {
     expect(ops::chunk(input, chunks, dim))
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+#[doc(alias = "torch._chunk_cat")]
+#[track_caller]
+pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Tensor {
+    expect(ops::chunk_cat(tensors, dim, num_chunks))
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._chunk_cat")]
+#[track_caller]
+pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) {
+    expect(ops::chunk_cat_out(tensors, dim, num_chunks, out));
 }
 
 /// About equal parts along a dimension.
@@ -2150,6 +3574,20 @@ pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::digamma_out(input, out));
 }
 
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+#[doc(alias = "torch._dirichlet_grad")]
+#[track_caller]
+pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Tensor {
+    expect(ops::dirichlet_grad(x, alpha, total))
+}
+
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._dirichlet_grad")]
+#[track_caller]
+pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) {
+    expect(ops::dirichlet_grad_out(x, alpha, total, out));
+}
+
 /// The `p`-norm of the difference of two tensors.
 #[doc(alias = "torch.dist")]
 #[track_caller]
@@ -2290,7 +3728,7 @@ pub fn einsum_with(equation: &str, tensors: &[Tensor], o: EinsumOptions) -> Tens
 #[doc(alias = "torch.empty")]
 #[track_caller]
 pub fn empty(size: impl IntoDims) -> Tensor {
-    expect(ops::empty(&size.into_dims(), None, None, None, None, None))
+    expect(ops::empty(&size.into_dims(), None, None, chosen(None), None, None))
 }
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
@@ -2312,11 +3750,35 @@ pub fn empty_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
     ))
 }
 
+/// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.empty")]
+#[track_caller]
+pub fn empty_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::empty_out(&size.into_dims(), None, None, chosen(None), None, None, out));
+}
+
+/// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn empty_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::empty_out(
+        &size.into_dims(),
+        o.dtype,
+        o.layout,
+        chosen(o.device),
+        None,
+        o.memory_format,
+        out,
+    ));
+}
+
 /// A tensor with undefined content and the given strides.
 #[doc(alias = "torch.empty_strided")]
 #[track_caller]
 pub fn empty_strided(size: impl IntoDims, stride: impl IntoDims) -> Tensor {
-    expect(ops::empty_strided(&size.into_dims(), &stride.into_dims(), None, None, None, None))
+    expect(ops::empty_strided(&size.into_dims(), &stride.into_dims(), None, None, chosen(None), None))
 }
 
 /// A tensor with undefined content and the given strides.
@@ -2331,7 +3793,7 @@ pub fn empty_strided_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::empty_strided(&size.into_dims(), &stride.into_dims(), o.dtype, o.layout, o.device, None),
+        ops::empty_strided(&size.into_dims(), &stride.into_dims(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -2343,7 +3805,7 @@ pub fn empty_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Ten
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::empty(&size.into_dims(), o.dtype, o.layout, o.device, None, o.memory_format),
+        ops::empty(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None, o.memory_format),
     ))
 }
 
@@ -2458,14 +3920,30 @@ pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye(n: i64) -> Tensor {
-    expect(ops::eye(n, None, None, None, None))
+    expect(ops::eye(n, None, None, chosen(None), None))
 }
 
 /// Ones on the diagonal of an n by m matrix.
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye_m(n: i64, m: i64) -> Tensor {
-    expect(ops::eye_m(n, m, None, None, None, None))
+    expect(ops::eye_m(n, m, None, None, chosen(None), None))
+}
+
+/// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.eye")]
+#[track_caller]
+pub fn eye_m_out(n: i64, m: i64, out: &mut Tensor) {
+    expect(ops::eye_m_out(n, m, None, None, chosen(None), None, out));
+}
+
+/// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn eye_m_out_with(n: i64, m: i64, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::eye_m_out(n, m, o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// Ones on the diagonal of an n by m matrix.
@@ -2474,7 +3952,23 @@ pub fn eye_m(n: i64, m: i64) -> Tensor {
 #[track_caller]
 pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::eye_m(n, m, o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::eye_m(n, m, o.dtype, o.layout, chosen(o.device), None)))
+}
+
+/// The identity matrix. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.eye")]
+#[track_caller]
+pub fn eye_out(n: i64, out: &mut Tensor) {
+    expect(ops::eye_out(n, None, None, chosen(None), None, out));
+}
+
+/// The identity matrix. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn eye_out_with(n: i64, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::eye_out(n, o.dtype, o.layout, chosen(o.device), None, out));
 }
 
 /// The identity matrix.
@@ -2483,7 +3977,49 @@ pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
 #[track_caller]
 pub fn eye_with(n: i64, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::eye(n, o.dtype, o.layout, chosen(o.device), None)))
+}
+
+/// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
+#[doc(alias = "torch.fake_quantize_per_channel_affine")]
+#[track_caller]
+pub fn fake_quantize_per_channel_affine(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max))
+}
+
+/// Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.
+///
+/// The integer `q` stands for `(q - zero_point) * scale`.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+#[track_caller]
+pub fn fake_quantize_per_tensor_affine(
+    input: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max))
+}
+
+/// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+#[track_caller]
+pub fn fake_quantize_per_tensor_affine_by(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::fake_quantize_per_tensor_affine_by(input, scale, zero_point, quant_min, quant_max))
 }
 
 /// The input's shape filled with one number.
@@ -2656,11 +4192,60 @@ pub fn frac_out(input: &Tensor, out: &mut Tensor) {
     expect(ops::frac_out(input, out));
 }
 
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+#[doc(alias = "torch.frexp")]
+#[track_caller]
+pub fn frexp(input: &Tensor) -> FrexpResult {
+    expect(ops::frexp(input)).into()
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frexp")]
+#[track_caller]
+pub fn frexp_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::frexp_out(input, out0, out1));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given.
+#[doc(alias = "torch.frobenius_norm")]
+#[track_caller]
+pub fn frobenius_norm(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::frobenius_norm(input, &dim.into_dims(), keepdim))
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frobenius_norm")]
+#[track_caller]
+pub fn frobenius_norm_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::frobenius_norm_out(input, &dim.into_dims(), keepdim, out));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn frobenius_norm_out_with(
+    input: &Tensor,
+    dim: impl IntoDims,
+    o: FrobeniusNormOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::frobenius_norm_out(input, &dim.into_dims(), o.keepdim, out));
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn frobenius_norm_with(input: &Tensor, dim: impl IntoDims, o: FrobeniusNormOptions) -> Tensor {
+    expect(ops::frobenius_norm(input, &dim.into_dims(), o.keepdim))
+}
+
 /// A tensor filled with one number; the number's kind gives the default dtype.
 #[doc(alias = "torch.full")]
 #[track_caller]
 pub fn full(size: impl IntoDims, fill_value: impl Into<Scalar>) -> Tensor {
-    expect(ops::full(&size.into_dims(), fill_value.into(), None, None, None, None))
+    expect(ops::full(&size.into_dims(), fill_value.into(), None, None, chosen(None), None))
 }
 
 /// One number in the input's shape, dtype and device, unless told otherwise.
@@ -2686,6 +4271,35 @@ pub fn full_like_with(
     ))
 }
 
+/// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.full")]
+#[track_caller]
+pub fn full_out(size: impl IntoDims, fill_value: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::full_out(&size.into_dims(), fill_value.into(), None, None, chosen(None), None, out));
+}
+
+/// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn full_out_with(
+    size: impl IntoDims,
+    fill_value: impl Into<Scalar>,
+    options: impl Into<TensorOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::full_out(
+        &size.into_dims(),
+        fill_value.into(),
+        o.dtype,
+        o.layout,
+        chosen(o.device),
+        None,
+        out,
+    ));
+}
+
 /// A tensor filled with one number; the number's kind gives the default dtype.
 ///
 /// With all keyword arguments.
@@ -2698,7 +4312,7 @@ pub fn full_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::full(&size.into_dims(), fill_value.into(), o.dtype, o.layout, o.device, None),
+        ops::full(&size.into_dims(), fill_value.into(), o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -2776,6 +4390,134 @@ pub fn ger_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
     expect(ops::outer_out(input, vec2, out));
 }
 
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient(input: &Tensor) -> Vec<Tensor> {
+    expect(ops::gradient(input, None, None, 1))
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_coordinates(input: &Tensor, spacing: &[Tensor]) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates(input, spacing, None, 1))
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_coordinates_dims(input: &Tensor, spacing: &[Tensor], dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates_dims(input, spacing, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_coordinates_dims_with(
+    input: &Tensor,
+    spacing: &[Tensor],
+    dim: impl IntoDims,
+    o: GradientCoordinatesDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates_dims(input, spacing, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_coordinates_with(
+    input: &Tensor,
+    spacing: &[Tensor],
+    o: GradientCoordinatesOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_coordinates(input, spacing, o.dim, o.edge_order))
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_dims(input: &Tensor, dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_dims(input, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_dims_with(input: &Tensor, dim: impl IntoDims, o: GradientDimsOptions) -> Vec<Tensor> {
+    expect(ops::gradient_dims(input, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` of some dimensions, with one step for all.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacing_dims(input: &Tensor, spacing: impl Into<Scalar>, dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_spacing_dims(input, spacing.into(), &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with one step for all.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacing_dims_with(
+    input: &Tensor,
+    spacing: impl Into<Scalar>,
+    dim: impl IntoDims,
+    o: GradientSpacingDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_spacing_dims(input, spacing.into(), &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` with a step for each dimension.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacings(input: &Tensor, spacing: &[Scalar]) -> Vec<Tensor> {
+    expect(ops::gradient_spacings(input, spacing, None, 1))
+}
+
+/// `gradient` of some dimensions, with a step for each.
+#[doc(alias = "torch.gradient")]
+#[track_caller]
+pub fn gradient_spacings_dims(input: &Tensor, spacing: &[Scalar], dim: impl IntoDims) -> Vec<Tensor> {
+    expect(ops::gradient_spacings_dims(input, spacing, &dim.into_dims(), 1))
+}
+
+/// `gradient` of some dimensions, with a step for each.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacings_dims_with(
+    input: &Tensor,
+    spacing: &[Scalar],
+    dim: impl IntoDims,
+    o: GradientSpacingsDimsOptions,
+) -> Vec<Tensor> {
+    expect(ops::gradient_spacings_dims(input, spacing, &dim.into_dims(), o.edge_order))
+}
+
+/// `gradient` with a step for each dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_spacings_with(input: &Tensor, spacing: &[Scalar], o: GradientSpacingsOptions) -> Vec<Tensor> {
+    expect(ops::gradient_spacings(input, spacing, o.dim, o.edge_order))
+}
+
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gradient_with(input: &Tensor, o: GradientOptions) -> Vec<Tensor> {
+    expect(ops::gradient(input, o.spacing, o.dim, o.edge_order))
+}
+
 /// Whether elements are larger than those of `other`.
 #[doc(alias = "torch.greater")]
 #[track_caller]
@@ -2828,7 +4570,7 @@ pub fn gt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 #[doc(alias = "torch.hamming_window")]
 #[track_caller]
 pub fn hamming_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, None, None))
+    expect(ops::hamming_window(window_length, periodic, 0.54, 0.46, None, None, chosen(None), None))
 }
 
 /// Hamming's window.
@@ -2846,7 +4588,7 @@ pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowO
             o.beta,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -2856,7 +4598,7 @@ pub fn hamming_window_with(window_length: i64, options: impl Into<HammingWindowO
 #[doc(alias = "torch.hann_window")]
 #[track_caller]
 pub fn hann_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::hann_window(window_length, periodic, None, None, None, None))
+    expect(ops::hann_window(window_length, periodic, None, None, chosen(None), None))
 }
 
 /// Hann's window.
@@ -2867,8 +4609,59 @@ pub fn hann_window_with(window_length: i64, options: impl Into<HannWindowOptions
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::hann_window(window_length, o.periodic, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::hann_window(
+            window_length,
+            o.periodic,
+            o.tensor.dtype,
+            o.tensor.layout,
+            chosen(o.tensor.device),
+            None,
+        ),
     ))
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor(input: &Tensor) -> Tensor {
+    expect(ops::hash_tensor(input, &[], false, 0))
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_dim(input: &Tensor, dim: impl IntoDims, keepdim: bool) -> Tensor {
+    expect(ops::hash_tensor(input, &dim.into_dims(), keepdim, 0))
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_dim_out(input: &Tensor, dim: impl IntoDims, keepdim: bool, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &dim.into_dims(), keepdim, 0, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.hash_tensor")]
+#[track_caller]
+pub fn hash_tensor_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &[], false, 0, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hash_tensor_out_with(input: &Tensor, o: HashTensorOptions, out: &mut Tensor) {
+    expect(ops::hash_tensor_out(input, &o.dim, o.keepdim, o.mode, out));
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn hash_tensor_with(input: &Tensor, o: HashTensorOptions) -> Tensor {
+    expect(ops::hash_tensor(input, &o.dim, o.keepdim, o.mode))
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0.
@@ -2919,6 +4712,136 @@ pub fn histc_out_with(input: &Tensor, o: HistcOptions, out: &mut Tensor) {
 #[track_caller]
 pub fn histc_with(input: &Tensor, o: HistcOptions) -> Tensor {
     expect(ops::histc(input, o.bins, o.min, o.max))
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram(input: &Tensor, bins: i64) -> HistogramResult {
+    expect(ops::histogram(input, bins, None, None, false)).into()
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_edges(input: &Tensor, bins: &Tensor) -> HistogramResult {
+    expect(ops::histogram_edges(input, bins, None, false)).into()
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_edges_out(input: &Tensor, bins: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_edges_out(input, bins, None, false, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_edges_out_with(
+    input: &Tensor,
+    bins: &Tensor,
+    o: HistogramEdgesOptions,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) {
+    expect(ops::histogram_edges_out(input, bins, o.weight.as_ref(), o.density, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_edges_with(input: &Tensor, bins: &Tensor, o: HistogramEdgesOptions) -> HistogramResult {
+    expect(ops::histogram_edges(input, bins, o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+#[doc(alias = "torch.histogram")]
+#[track_caller]
+pub fn histogram_out(input: &Tensor, bins: i64, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_out(input, bins, None, None, false, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_out_with(input: &Tensor, o: HistogramOptions, out0: &mut Tensor, out1: &mut Tensor) {
+    expect(ops::histogram_out(input, o.bins, o.range.as_deref(), o.weight.as_ref(), o.density, out0, out1));
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogram_with(input: &Tensor, o: HistogramOptions) -> HistogramResult {
+    expect(ops::histogram(input, o.bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd(
+    input: &Tensor,
+    bins: impl IntoDims,
+    range: &[f64],
+    weight: Option<&Tensor>,
+    density: bool,
+) -> HistogramddResult {
+    expect(ops::histogramdd(input, &bins.into_dims(), Some(range), weight, density)).into()
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd_bins(input: &Tensor, bins: i64) -> HistogramddResult {
+    expect(ops::histogramdd_bins(input, bins, None, None, false)).into()
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_bins_with(input: &Tensor, bins: i64, o: HistogramddBinsOptions) -> HistogramddResult {
+    expect(ops::histogramdd_bins(input, bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+#[doc(alias = "torch.histogramdd")]
+#[track_caller]
+pub fn histogramdd_edges(input: &Tensor, bins: &[Tensor]) -> HistogramddResult {
+    expect(ops::histogramdd_edges(input, bins, None, None, false)).into()
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_edges_with(
+    input: &Tensor,
+    bins: &[Tensor],
+    o: HistogramddEdgesOptions,
+) -> HistogramddResult {
+    expect(ops::histogramdd_edges(input, bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn histogramdd_with(input: &Tensor, bins: impl IntoDims, o: HistogramddOptions) -> HistogramddResult {
+    expect(ops::histogramdd(input, &bins.into_dims(), o.range.as_deref(), o.weight.as_ref(), o.density))
+        .into()
 }
 
 /// Equal parts along one dimension.
@@ -3219,6 +5142,26 @@ pub fn isin_number(elements: &Tensor, test_element: impl Into<Scalar>) -> Tensor
     expect(ops::isin_number(elements, test_element.into(), false, false))
 }
 
+/// Whether each element is a number. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.isin")]
+#[track_caller]
+pub fn isin_number_out(elements: &Tensor, test_element: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::isin_number_out(elements, test_element.into(), false, false, out));
+}
+
+/// Whether each element is a number. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn isin_number_out_with(
+    elements: &Tensor,
+    test_element: impl Into<Scalar>,
+    o: IsinNumberOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::isin_number_out(elements, test_element.into(), o.assume_unique, o.invert, out));
+}
+
 /// Whether each element is a number.
 ///
 /// With all keyword arguments.
@@ -3303,7 +5246,7 @@ pub fn isreal(input: &Tensor) -> Tensor {
 #[doc(alias = "torch.kaiser_window")]
 #[track_caller]
 pub fn kaiser_window(window_length: i64, periodic: bool) -> Tensor {
-    expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, None, None))
+    expect(ops::kaiser_window(window_length, periodic, 12.0, None, None, chosen(None), None))
 }
 
 /// Kaiser's window.
@@ -3320,7 +5263,7 @@ pub fn kaiser_window_with(window_length: i64, options: impl Into<KaiserWindowOpt
             o.beta,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -3492,7 +5435,38 @@ pub fn lgamma_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.linspace")]
 #[track_caller]
 pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) -> Tensor {
-    expect(ops::linspace(start.into(), end.into(), steps, None, None, None, None))
+    expect(ops::linspace(start.into(), end.into(), steps, None, None, chosen(None), None))
+}
+
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.linspace")]
+#[track_caller]
+pub fn linspace_out(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, out: &mut Tensor) {
+    expect(ops::linspace_out(start.into(), end.into(), steps, None, None, chosen(None), None, out));
+}
+
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn linspace_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    options: impl Into<TensorOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::linspace_out(
+        start.into(),
+        end.into(),
+        steps,
+        o.dtype,
+        o.layout,
+        chosen(o.device),
+        None,
+        out,
+    ));
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
@@ -3508,7 +5482,7 @@ pub fn linspace_with(
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::linspace(start.into(), end.into(), steps, o.dtype, o.layout, o.device, None),
+        ops::linspace(start.into(), end.into(), steps, o.dtype, o.layout, chosen(o.device), None),
     ))
 }
 
@@ -3730,7 +5704,45 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 #[doc(alias = "torch.logspace")]
 #[track_caller]
 pub fn logspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, base: f64) -> Tensor {
-    expect(ops::logspace(start.into(), end.into(), steps, base, None, None, None, None))
+    expect(ops::logspace(start.into(), end.into(), steps, base, None, None, chosen(None), None))
+}
+
+/// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.logspace")]
+#[track_caller]
+pub fn logspace_out(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    base: f64,
+    out: &mut Tensor,
+) {
+    expect(ops::logspace_out(start.into(), end.into(), steps, base, None, None, chosen(None), None, out));
+}
+
+/// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn logspace_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    steps: i64,
+    options: impl Into<LogspaceOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::logspace_out(
+        start.into(),
+        end.into(),
+        steps,
+        o.base,
+        o.tensor.dtype,
+        o.tensor.layout,
+        chosen(o.tensor.device),
+        None,
+        out,
+    ));
 }
 
 /// `steps` powers of `base`, evenly spaced exponents.
@@ -3753,7 +5765,7 @@ pub fn logspace_with(
             o.base,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -4091,6 +6103,20 @@ pub fn minimum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 #[track_caller]
 pub fn mm(input: &Tensor, mat2: &Tensor) -> Tensor {
     expect(ops::mm(input, mat2))
+}
+
+/// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.mm")]
+#[track_caller]
+pub fn mm_dtype(input: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
+    expect(ops::mm_dtype(input, mat2, out_dtype))
+}
+
+/// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mm")]
+#[track_caller]
+pub fn mm_dtype_out(input: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
+    expect(ops::mm_dtype_out(input, mat2, out_dtype, out));
 }
 
 /// Matrix product of two matrices. Into `out`, which is resized where its shape differs.
@@ -4483,6 +6509,13 @@ pub fn narrow_copy(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor 
     expect(ops::narrow_copy(input, dim, start, length))
 }
 
+/// A copy of `length` elements of a dimension from `start`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.narrow_copy")]
+#[track_caller]
+pub fn narrow_copy_out(input: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) {
+    expect(ops::narrow_copy_out(input, dim, start, length, out));
+}
+
 /// Whether elements differ.
 #[doc(alias = "torch.ne")]
 #[track_caller]
@@ -4562,6 +6595,21 @@ pub fn nonzero_static(input: &Tensor, size: i64) -> Tensor {
     expect(ops::nonzero_static(input, size, -1))
 }
 
+/// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nonzero_static")]
+#[track_caller]
+pub fn nonzero_static_out(input: &Tensor, size: i64, out: &mut Tensor) {
+    expect(ops::nonzero_static_out(input, size, -1, out));
+}
+
+/// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn nonzero_static_out_with(input: &Tensor, size: i64, o: NonzeroStaticOptions, out: &mut Tensor) {
+    expect(ops::nonzero_static_out(input, size, o.fill_value, out));
+}
+
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
 ///
 /// With all keyword arguments.
@@ -4595,6 +6643,21 @@ pub fn norm_dim_out(
     out: &mut Tensor,
 ) {
     expect(ops::norm_out(input, Some(p.into()), Some(&*dim.into_dims()), keepdim, None, out));
+}
+
+/// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+#[doc(alias = "torch.norm_except_dim")]
+#[track_caller]
+pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Tensor {
+    expect(ops::norm_except_dim(v, pow, dim))
+}
+
+/// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn norm_except_dim_with(v: &Tensor, o: NormExceptDimOptions) -> Tensor {
+    expect(ops::norm_except_dim(v, o.pow, o.dim))
 }
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
@@ -4640,7 +6703,7 @@ pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 #[doc(alias = "torch.ones")]
 #[track_caller]
 pub fn ones(size: impl IntoDims) -> Tensor {
-    expect(ops::ones(&size.into_dims(), None, None, None, None))
+    expect(ops::ones(&size.into_dims(), None, None, chosen(None), None))
 }
 
 /// Ones in the input's shape, dtype and device, unless told otherwise.
@@ -4659,13 +6722,29 @@ pub fn ones_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tens
     expect(finish(o.requires_grad, ops::ones_like(input, o.dtype, o.layout, o.device, None, o.memory_format)))
 }
 
+/// A tensor of ones. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.ones")]
+#[track_caller]
+pub fn ones_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::ones_out(&size.into_dims(), None, None, chosen(None), None, out));
+}
+
+/// A tensor of ones. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn ones_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::ones_out(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None, out));
+}
+
 /// A tensor of ones.
 ///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ones_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::ones(&size.into_dims(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::ones(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None)))
 }
 
 /// Outer product of two vectors.
@@ -4925,7 +7004,7 @@ pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
 #[doc(alias = "torch.rand")]
 #[track_caller]
 pub fn rand(size: impl IntoDims) -> Tensor {
-    expect(ops::rand(&size.into_dims(), None, None, None, None, None))
+    expect(ops::rand(&size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Uniform numbers of `[0, 1)` in the input's shape.
@@ -4935,6 +7014,29 @@ pub fn rand_like(input: &Tensor) -> Tensor {
     expect(ops::rand_like(input, None, None, None, None, None))
 }
 
+/// `rand_like` with a generator.
+#[doc(alias = "torch.rand_like")]
+#[track_caller]
+pub fn rand_like_generator(input: &Tensor, generator: Option<&Generator>) -> Tensor {
+    expect(ops::rand_like_generator(input, generator, None, None, None, None, None))
+}
+
+/// `rand_like` with a generator.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rand_like_generator_with(
+    input: &Tensor,
+    generator: Option<&Generator>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::rand_like_generator(input, generator, o.dtype, o.layout, o.device, None, o.memory_format),
+    ))
+}
+
 /// Uniform numbers of `[0, 1)` in the input's shape.
 ///
 /// With all keyword arguments.
@@ -4942,6 +7044,30 @@ pub fn rand_like(input: &Tensor) -> Tensor {
 pub fn rand_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
     expect(finish(o.requires_grad, ops::rand_like(input, o.dtype, o.layout, o.device, None, o.memory_format)))
+}
+
+/// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.rand")]
+#[track_caller]
+pub fn rand_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::rand_out(&size.into_dims(), None, None, None, chosen(None), None, out));
+}
+
+/// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rand_out_with(size: impl IntoDims, options: impl Into<RandOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::rand_out(
+        &size.into_dims(),
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        chosen(o.tensor.device),
+        None,
+        out,
+    ));
 }
 
 /// A tensor of uniform numbers of `[0, 1)`.
@@ -4957,7 +7083,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -4967,7 +7093,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint(high: i64, size: impl IntoDims) -> Tensor {
-    expect(ops::randint(high, &size.into_dims(), None, None, None, None, None))
+    expect(ops::randint(high, &size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Integers of `[0, high)` in the input's shape.
@@ -4977,11 +7103,84 @@ pub fn randint_like(input: &Tensor, high: i64) -> Tensor {
     expect(ops::randint_like(input, high, None, None, None, None, None))
 }
 
+/// `randint_like` with a generator.
+#[doc(alias = "torch.randint_like")]
+#[track_caller]
+pub fn randint_like_generator(input: &Tensor, high: i64, generator: Option<&Generator>) -> Tensor {
+    expect(ops::randint_like_generator(input, high, generator, None, None, None, None, None))
+}
+
+/// `randint_like` with a generator.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_like_generator_with(
+    input: &Tensor,
+    high: i64,
+    generator: Option<&Generator>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randint_like_generator(
+            input,
+            high,
+            generator,
+            o.dtype,
+            o.layout,
+            o.device,
+            None,
+            o.memory_format,
+        ),
+    ))
+}
+
 /// Integers of `[low, high)` in the input's shape.
 #[doc(alias = "torch.randint_like")]
 #[track_caller]
 pub fn randint_like_low(input: &Tensor, low: i64, high: i64) -> Tensor {
     expect(ops::randint_like_low(input, low, high, None, None, None, None, None))
+}
+
+/// `randint_like` from `low`, with a generator.
+#[doc(alias = "torch.randint_like")]
+#[track_caller]
+pub fn randint_like_low_generator(
+    input: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+) -> Tensor {
+    expect(ops::randint_like_low_generator(input, low, high, generator, None, None, None, None, None))
+}
+
+/// `randint_like` from `low`, with a generator.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_like_low_generator_with(
+    input: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randint_like_low_generator(
+            input,
+            low,
+            high,
+            generator,
+            o.dtype,
+            o.layout,
+            o.device,
+            None,
+            o.memory_format,
+        ),
+    ))
 }
 
 /// Integers of `[low, high)` in the input's shape.
@@ -5017,7 +7216,39 @@ pub fn randint_like_with(input: &Tensor, high: i64, options: impl Into<TensorOpt
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint_low(low: i64, high: i64, size: impl IntoDims) -> Tensor {
-    expect(ops::randint_low(low, high, &size.into_dims(), None, None, None, None, None))
+    expect(ops::randint_low(low, high, &size.into_dims(), None, None, None, chosen(None), None))
+}
+
+/// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.randint")]
+#[track_caller]
+pub fn randint_low_out(low: i64, high: i64, size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::randint_low_out(low, high, &size.into_dims(), None, None, None, chosen(None), None, out));
+}
+
+/// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_low_out_with(
+    low: i64,
+    high: i64,
+    size: impl IntoDims,
+    options: impl Into<RandintLowOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::randint_low_out(
+        low,
+        high,
+        &size.into_dims(),
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        chosen(o.tensor.device),
+        None,
+        out,
+    ));
 }
 
 /// A tensor of integers of `[low, high)`.
@@ -5040,10 +7271,40 @@ pub fn randint_low_with(
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
+}
+
+/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.randint")]
+#[track_caller]
+pub fn randint_out(high: i64, size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::randint_out(high, &size.into_dims(), None, None, None, chosen(None), None, out));
+}
+
+/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_out_with(
+    high: i64,
+    size: impl IntoDims,
+    options: impl Into<RandintOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::randint_out(
+        high,
+        &size.into_dims(),
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        chosen(o.tensor.device),
+        None,
+        out,
+    ));
 }
 
 /// A tensor of integers of `[0, high)`.
@@ -5060,7 +7321,7 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -5070,7 +7331,7 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
 #[doc(alias = "torch.randn")]
 #[track_caller]
 pub fn randn(size: impl IntoDims) -> Tensor {
-    expect(ops::randn(&size.into_dims(), None, None, None, None, None))
+    expect(ops::randn(&size.into_dims(), None, None, None, chosen(None), None))
 }
 
 /// Standard normal numbers in the input's shape.
@@ -5078,6 +7339,29 @@ pub fn randn(size: impl IntoDims) -> Tensor {
 #[track_caller]
 pub fn randn_like(input: &Tensor) -> Tensor {
     expect(ops::randn_like(input, None, None, None, None, None))
+}
+
+/// `randn_like` with a generator.
+#[doc(alias = "torch.randn_like")]
+#[track_caller]
+pub fn randn_like_generator(input: &Tensor, generator: Option<&Generator>) -> Tensor {
+    expect(ops::randn_like_generator(input, generator, None, None, None, None, None))
+}
+
+/// `randn_like` with a generator.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randn_like_generator_with(
+    input: &Tensor,
+    generator: Option<&Generator>,
+    options: impl Into<TensorOptions>,
+) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.requires_grad,
+        ops::randn_like_generator(input, generator, o.dtype, o.layout, o.device, None, o.memory_format),
+    ))
 }
 
 /// Standard normal numbers in the input's shape.
@@ -5090,6 +7374,30 @@ pub fn randn_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
         o.requires_grad,
         ops::randn_like(input, o.dtype, o.layout, o.device, None, o.memory_format),
     ))
+}
+
+/// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.randn")]
+#[track_caller]
+pub fn randn_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::randn_out(&size.into_dims(), None, None, None, chosen(None), None, out));
+}
+
+/// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randn_out_with(size: impl IntoDims, options: impl Into<RandnOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::randn_out(
+        &size.into_dims(),
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        chosen(o.tensor.device),
+        None,
+        out,
+    ));
 }
 
 /// A tensor of standard normal numbers.
@@ -5105,7 +7413,7 @@ pub fn randn_with(size: impl IntoDims, options: impl Into<RandnOptions>) -> Tens
             o.generator.as_ref(),
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -5115,7 +7423,31 @@ pub fn randn_with(size: impl IntoDims, options: impl Into<RandnOptions>) -> Tens
 #[doc(alias = "torch.randperm")]
 #[track_caller]
 pub fn randperm(n: i64) -> Tensor {
-    expect(ops::randperm(n, None, None, None, None, None))
+    expect(ops::randperm(n, None, None, None, chosen(None), None))
+}
+
+/// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.randperm")]
+#[track_caller]
+pub fn randperm_out(n: i64, out: &mut Tensor) {
+    expect(ops::randperm_out(n, None, None, None, chosen(None), None, out));
+}
+
+/// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randperm_out_with(n: i64, options: impl Into<RandpermOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::randperm_out(
+        n,
+        o.generator.as_ref(),
+        o.tensor.dtype,
+        o.tensor.layout,
+        chosen(o.tensor.device),
+        None,
+        out,
+    ));
 }
 
 /// A random permutation of `0..n`.
@@ -5126,7 +7458,14 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::randperm(n, o.generator.as_ref(), o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::randperm(
+            n,
+            o.generator.as_ref(),
+            o.tensor.dtype,
+            o.tensor.layout,
+            chosen(o.tensor.device),
+            None,
+        ),
     ))
 }
 
@@ -5134,7 +7473,42 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
 #[doc(alias = "torch.range")]
 #[track_caller]
 pub fn range_step(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<Scalar>) -> Tensor {
-    expect(ops::range_step(start.into(), end.into(), step.into(), None, None, None, None))
+    expect(ops::range_step(start.into(), end.into(), step.into(), None, None, chosen(None), None))
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.range")]
+#[track_caller]
+pub fn range_step_out(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    step: impl Into<Scalar>,
+    out: &mut Tensor,
+) {
+    expect(ops::range_step_out(start.into(), end.into(), step.into(), None, None, chosen(None), None, out));
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn range_step_out_with(
+    start: impl Into<Scalar>,
+    end: impl Into<Scalar>,
+    options: impl Into<RangeStepOptions>,
+    out: &mut Tensor,
+) {
+    let o = options.into();
+    expect(ops::range_step_out(
+        start.into(),
+        end.into(),
+        o.step,
+        o.tensor.dtype,
+        o.tensor.layout,
+        chosen(o.tensor.device),
+        None,
+        out,
+    ));
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps.
@@ -5155,7 +7529,7 @@ pub fn range_step_with(
             o.step,
             o.tensor.dtype,
             o.tensor.layout,
-            o.tensor.device,
+            chosen(o.tensor.device),
             None,
         ),
     ))
@@ -5371,6 +7745,36 @@ pub fn rsub_scalar_with(input: &Tensor, other: impl Into<Scalar>, o: RsubScalarO
 #[track_caller]
 pub fn rsub_with(input: &Tensor, other: &Tensor, o: RsubOptions) -> Tensor {
     expect(ops::rsub(input, other, o.alpha))
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+#[doc(alias = "torch._sample_dirichlet")]
+#[track_caller]
+pub fn sample_dirichlet(input: &Tensor) -> Tensor {
+    expect(ops::sample_dirichlet(input, None))
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._sample_dirichlet")]
+#[track_caller]
+pub fn sample_dirichlet_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::sample_dirichlet_out(input, None, out));
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sample_dirichlet_out_with(input: &Tensor, o: SampleDirichletOptions, out: &mut Tensor) {
+    expect(ops::sample_dirichlet_out(input, o.generator.as_ref(), out));
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn sample_dirichlet_with(input: &Tensor, o: SampleDirichletOptions) -> Tensor {
+    expect(ops::sample_dirichlet(input, o.generator.as_ref()))
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`.
@@ -5625,6 +8029,34 @@ pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: Searchsort
     ))
 }
 
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+#[doc(alias = "torch.segment_reduce")]
+#[track_caller]
+pub fn segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
+    expect(ops::segment_reduce(data, reduce, None, None, None, 0, false, None))
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn segment_reduce_with(data: &Tensor, reduce: &str, o: SegmentReduceOptions) -> Tensor {
+    expect(ops::segment_reduce(
+        data,
+        reduce,
+        o.lengths.as_ref(),
+        o.indices.as_ref(),
+        o.offsets.as_ref(),
+        o.axis,
+        o.unsafe_,
+        o.initial,
+    ))
+}
+
 /// One slice along a dimension, which is removed.
 #[doc(alias = "torch.select")]
 #[track_caller]
@@ -5742,6 +8174,21 @@ pub fn sinh_out(input: &Tensor, out: &mut Tensor) {
 #[track_caller]
 pub fn slice_scatter(input: &Tensor, src: &Tensor) -> Tensor {
     expect(ops::slice_scatter(input, src, 0, None, None, 1))
+}
+
+/// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.slice_scatter")]
+#[track_caller]
+pub fn slice_scatter_out(input: &Tensor, src: &Tensor, out: &mut Tensor) {
+    expect(ops::slice_scatter_out(input, src, 0, None, None, 1, out));
+}
+
+/// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn slice_scatter_out_with(input: &Tensor, src: &Tensor, o: SliceScatterOptions, out: &mut Tensor) {
+    expect(ops::slice_scatter_out(input, src, o.dim, o.start, o.end, o.step, out));
 }
 
 /// A copy with a range of a dimension replaced by `src`.
@@ -5981,6 +8428,50 @@ pub fn stack_out_with(tensors: &[Tensor], o: StackOptions, out: &mut Tensor) {
 #[track_caller]
 pub fn stack_with(tensors: &[Tensor], o: StackOptions) -> Tensor {
     expect(ops::stack(tensors, o.dim))
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+#[doc(alias = "torch._standard_gamma")]
+#[track_caller]
+pub fn standard_gamma(input: &Tensor) -> Tensor {
+    expect(ops::standard_gamma(input, None))
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes.
+#[doc(alias = "torch._standard_gamma_grad")]
+#[track_caller]
+pub fn standard_gamma_grad(input: &Tensor, output: &Tensor) -> Tensor {
+    expect(ops::standard_gamma_grad(input, output))
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._standard_gamma_grad")]
+#[track_caller]
+pub fn standard_gamma_grad_out(input: &Tensor, output: &Tensor, out: &mut Tensor) {
+    expect(ops::standard_gamma_grad_out(input, output, out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._standard_gamma")]
+#[track_caller]
+pub fn standard_gamma_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::standard_gamma_out(input, None, out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn standard_gamma_out_with(input: &Tensor, o: StandardGammaOptions, out: &mut Tensor) {
+    expect(ops::standard_gamma_out(input, o.generator.as_ref(), out));
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn standard_gamma_with(input: &Tensor, o: StandardGammaOptions) -> Tensor {
+    expect(ops::standard_gamma(input, o.generator.as_ref()))
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
@@ -6285,6 +8776,31 @@ pub fn tensor_split_sections_with(
     expect(ops::tensor_split_sections(input, sections, o.dim))
 }
 
+/// Sum of products over pairs of dimensions.
+#[doc(alias = "torch.tensordot")]
+#[track_caller]
+pub fn tensordot(
+    input: &Tensor,
+    other: &Tensor,
+    dims_self: impl IntoDims,
+    dims_other: impl IntoDims,
+) -> Tensor {
+    expect(ops::tensordot(input, other, &dims_self.into_dims(), &dims_other.into_dims()))
+}
+
+/// Sum of products over pairs of dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tensordot")]
+#[track_caller]
+pub fn tensordot_out(
+    input: &Tensor,
+    other: &Tensor,
+    dims_self: impl IntoDims,
+    dims_other: impl IntoDims,
+    out: &mut Tensor,
+) {
+    expect(ops::tensordot_out(input, other, &dims_self.into_dims(), &dims_other.into_dims(), out));
+}
+
 /// Repeats the tensor along its last dimensions.
 #[doc(alias = "torch.tile")]
 #[track_caller]
@@ -6377,7 +8893,7 @@ pub fn tril(input: &Tensor, diagonal: i64) -> Tensor {
 #[doc(alias = "torch.tril_indices")]
 #[track_caller]
 pub fn tril_indices(row: i64, col: i64, offset: i64) -> Tensor {
-    expect(ops::tril_indices(row, col, offset, None, None, None, None))
+    expect(ops::tril_indices(row, col, offset, None, None, chosen(None), None))
 }
 
 /// Coordinates of a triangle.
@@ -6388,7 +8904,7 @@ pub fn tril_indices_with(row: i64, col: i64, options: impl Into<TrilIndicesOptio
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::tril_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::tril_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, chosen(o.tensor.device), None),
     ))
 }
 
@@ -6426,7 +8942,7 @@ pub fn triu(input: &Tensor, diagonal: i64) -> Tensor {
 #[doc(alias = "torch.triu_indices")]
 #[track_caller]
 pub fn triu_indices(row: i64, col: i64, offset: i64) -> Tensor {
-    expect(ops::triu_indices(row, col, offset, None, None, None, None))
+    expect(ops::triu_indices(row, col, offset, None, None, chosen(None), None))
 }
 
 /// Coordinates of a triangle.
@@ -6437,7 +8953,7 @@ pub fn triu_indices_with(row: i64, col: i64, options: impl Into<TriuIndicesOptio
     let o = options.into();
     expect(finish(
         o.tensor.requires_grad,
-        ops::triu_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, o.tensor.device, None),
+        ops::triu_indices(row, col, o.offset, o.tensor.dtype, o.tensor.layout, chosen(o.tensor.device), None),
     ))
 }
 
@@ -6739,7 +9255,7 @@ pub fn zero_(input: &Tensor) {
 #[doc(alias = "torch.zeros")]
 #[track_caller]
 pub fn zeros(size: impl IntoDims) -> Tensor {
-    expect(ops::zeros(&size.into_dims(), None, None, None, None))
+    expect(ops::zeros(&size.into_dims(), None, None, chosen(None), None))
 }
 
 /// Zeros in the input's shape, dtype and device, unless told otherwise.
@@ -6761,11 +9277,27 @@ pub fn zeros_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
     ))
 }
 
+/// A tensor of zeros. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.zeros")]
+#[track_caller]
+pub fn zeros_out(size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::zeros_out(&size.into_dims(), None, None, chosen(None), None, out));
+}
+
+/// A tensor of zeros. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn zeros_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out: &mut Tensor) {
+    let o = options.into();
+    expect(ops::zeros_out(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None, out));
+}
+
 /// A tensor of zeros.
 ///
 /// With all keyword arguments.
 #[track_caller]
 pub fn zeros_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
-    expect(finish(o.requires_grad, ops::zeros(&size.into_dims(), o.dtype, o.layout, o.device, None)))
+    expect(finish(o.requires_grad, ops::zeros(&size.into_dims(), o.dtype, o.layout, chosen(o.device), None)))
 }

@@ -2538,6 +2538,47 @@ fn nonzero_static_adaptor(self_: &Tensor, size: i64, fill_value: i64) -> Result<
         .and_then(Results::from_values)
 }
 
+fn nonzero_static_out_cpu(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    let r = f::nonzero_static(self_, size, fill_value)?;
+    out::copy_to_out("nonzero_static", out, &r)
+}
+/// Type of [`NONZERO_STATIC_OUT`].
+pub type NonzeroStaticOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
+/// `nonzero_static.out`: The first `size` rows of `nonzero`, filled up with `fill_value`.
+pub static NONZERO_STATIC_OUT: Op<NonzeroStaticOutFn> =
+    Op::new(&NONZERO_STATIC_OUT_INFO, &[(Key::Cpu, nonzero_static_out_cpu)], nonzero_static_out_adaptor);
+static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
+    name: "nonzero_static.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            kw("size", Ty::Int, D::Required),
+            kw("fill_value", Ty::Int, D::Int(-1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nonzero_static"],
+    composite: false,
+    boxed: nonzero_static_out_boxed,
+    doc: "The first `size` rows of `nonzero`, filled up with `fill_value`.",
+    grad: Differentiability::None,
+};
+fn nonzero_static_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::nonzero_static_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn nonzero_static_out_adaptor(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &NONZERO_STATIC_OUT_INFO,
+        vec![self_.into_value(), size.into_value(), fill_value.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`ARGWHERE`].
 pub type ArgwhereFn = fn(&Tensor) -> Result<Tensor>;
 /// `argwhere`: Coordinates of the elements that are not zero, one row each.
@@ -2807,6 +2848,98 @@ fn slice_scatter_adaptor(
     .and_then(Results::from_values)
 }
 
+fn slice_scatter_out_cpu(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::slice_scatter(self_, src, dim, start, end, step)?;
+    out::copy_to_out("slice_scatter", out, &r)
+}
+fn slice_scatter_out_meta(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::slice_scatter_meta_fn(self_, src, dim, start, end, step)?;
+    out::copy_to_out("slice_scatter", out, &r)
+}
+/// Type of [`SLICE_SCATTER_OUT`].
+pub type SliceScatterOutFn =
+    fn(&Tensor, &Tensor, i64, Option<i64>, Option<i64>, i64, &mut Tensor) -> Result<()>;
+/// `slice_scatter.out`: A copy with a range of a dimension replaced by `src`.
+pub static SLICE_SCATTER_OUT: Op<SliceScatterOutFn> = Op::new(
+    &SLICE_SCATTER_OUT_INFO,
+    &[(Key::Cpu, slice_scatter_out_cpu), (Key::Meta, slice_scatter_out_meta)],
+    slice_scatter_out_adaptor,
+);
+static SLICE_SCATTER_OUT_INFO: OpInfo = OpInfo {
+    name: "slice_scatter.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("src", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Int(0)),
+            a("start", Ty::OptInt, D::None),
+            a("end", Ty::OptInt, D::None),
+            a("step", Ty::Int, D::Int(1)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.slice_scatter"],
+    composite: false,
+    boxed: slice_scatter_out_boxed,
+    doc: "A copy with a range of a dimension replaced by `src`.",
+    grad: Differentiability::Formula,
+};
+fn slice_scatter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::slice_scatter_out(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn slice_scatter_out_adaptor(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &SLICE_SCATTER_OUT_INFO,
+        vec![
+            self_.into_value(),
+            src.into_value(),
+            dim.into_value(),
+            start.into_value(),
+            end.into_value(),
+            step.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`DIAGONAL_SCATTER`].
 pub type DiagonalScatterFn = fn(&Tensor, &Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `diagonal_scatter`: A copy with the diagonal of two dimensions replaced by `src`.
@@ -2852,11 +2985,14 @@ fn diagonal_scatter_adaptor(
     .and_then(Results::from_values)
 }
 
+fn narrow_copy_cpu(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    graph::named(&"NarrowCopyBackward0", || f::narrow_copy(self_, dim, start, length))
+}
 /// Type of [`NARROW_COPY`].
 pub type NarrowCopyFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `narrow_copy`: A copy of `length` elements of a dimension from `start`.
 pub static NARROW_COPY: Op<NarrowCopyFn> =
-    Op::composite(&NARROW_COPY_INFO, f::narrow_copy, narrow_copy_adaptor);
+    Op::composite(&NARROW_COPY_INFO, narrow_copy_cpu, narrow_copy_adaptor);
 static NARROW_COPY_INFO: OpInfo = OpInfo {
     name: "narrow_copy",
     owner: "flambeau-core",
@@ -2884,4 +3020,187 @@ fn narrow_copy_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Res
         vec![self_.into_value(), dim.into_value(), start.into_value(), length.into_value()],
     )
     .and_then(Results::from_values)
+}
+
+fn narrow_copy_out_cpu(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("narrow_copy", &[self_], &[&*out])?;
+    let r = f::narrow_copy(self_, dim, start, length)?;
+    out::copy_to_out("narrow_copy", out, &r)
+}
+/// Type of [`NARROW_COPY_OUT`].
+pub type NarrowCopyOutFn = fn(&Tensor, i64, i64, i64, &mut Tensor) -> Result<()>;
+/// `narrow_copy.out`: A copy of `length` elements of a dimension from `start`.
+pub static NARROW_COPY_OUT: Op<NarrowCopyOutFn> =
+    Op::composite(&NARROW_COPY_OUT_INFO, narrow_copy_out_cpu, narrow_copy_out_adaptor);
+static NARROW_COPY_OUT_INFO: OpInfo = OpInfo {
+    name: "narrow_copy.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("start", Ty::Int, D::Required),
+            a("length", Ty::Int, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.narrow_copy"],
+    composite: true,
+    boxed: narrow_copy_out_boxed,
+    doc: "A copy of `length` elements of a dimension from `start`.",
+    grad: Differentiability::Composite,
+};
+fn narrow_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::narrow_copy_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn narrow_copy_out_adaptor(
+    self_: &Tensor,
+    dim: i64,
+    start: i64,
+    length: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NARROW_COPY_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            start.into_value(),
+            length.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`UNSAFE_MASKED_INDEX`].
+pub type UnsafeMaskedIndexFn = fn(&Tensor, &Tensor, &[Option<Tensor>], Scalar) -> Result<Tensor>;
+/// `_unsafe_masked_index`: The elements at indices, which are moved into range, and `fill` where the mask is false.
+pub static UNSAFE_MASKED_INDEX: Op<UnsafeMaskedIndexFn> =
+    Op::composite(&UNSAFE_MASKED_INDEX_INFO, f::unsafe_masked_index, unsafe_masked_index_adaptor);
+static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
+    name: "_unsafe_masked_index",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mask", Ty::Tensor, D::Required),
+            a("indices", Ty::OptTensorList, D::Required),
+            a("fill", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._unsafe_masked_index"],
+    composite: true,
+    boxed: unsafe_masked_index_boxed,
+    doc: "The elements at indices, which are moved into range, and `fill` where the mask is false.",
+    grad: Differentiability::Composite,
+};
+fn unsafe_masked_index_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::unsafe_masked_index(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<Option<Tensor>>>(a, 2)?,
+        arg(a, 3)?,
+    )?
+    .into_values())
+}
+fn unsafe_masked_index_adaptor(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    fill: Scalar,
+) -> Result<Tensor> {
+    call_fallback(
+        &UNSAFE_MASKED_INDEX_INFO,
+        vec![self_.into_value(), mask.into_value(), indices.into_value(), fill.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`UNSAFE_MASKED_INDEX_PUT_ACCUMULATE`].
+pub type UnsafeMaskedIndexPutAccumulateFn =
+    fn(&Tensor, &Tensor, &[Option<Tensor>], &Tensor) -> Result<Tensor>;
+/// `_unsafe_masked_index_put_accumulate`: A copy to whose elements at indices, which are moved into range, values are added where the mask is true.
+pub static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE: Op<UnsafeMaskedIndexPutAccumulateFn> = Op::composite(
+    &UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO,
+    f::unsafe_masked_index_put_accumulate,
+    unsafe_masked_index_put_accumulate_adaptor,
+);
+static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
+    name: "_unsafe_masked_index_put_accumulate",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("mask", Ty::Tensor, D::Required),
+            a("indices", Ty::OptTensorList, D::Required),
+            a("values", Ty::Tensor, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._unsafe_masked_index_put_accumulate"],
+    composite: true,
+    boxed: unsafe_masked_index_put_accumulate_boxed,
+    doc: "A copy to whose elements at indices, which are moved into range, values are added where the mask is true.",
+    grad: Differentiability::Composite,
+};
+fn unsafe_masked_index_put_accumulate_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::unsafe_masked_index_put_accumulate(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        &arg::<Vec<Option<Tensor>>>(a, 2)?,
+        tensor_arg(a, 3)?,
+    )?
+    .into_values())
+}
+fn unsafe_masked_index_put_accumulate_adaptor(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+) -> Result<Tensor> {
+    call_fallback(
+        &UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO,
+        vec![self_.into_value(), mask.into_value(), indices.into_value(), values.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`FILL_DIAGONAL_`].
+pub type FillDiagonalInplaceFn = fn(&Tensor, Scalar, bool) -> Result<()>;
+/// `fill_diagonal_`: Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+pub static FILL_DIAGONAL_: Op<FillDiagonalInplaceFn> = Op::new(
+    &FILL_DIAGONAL__INFO,
+    &[(Key::Cpu, f::fill_diagonal_), (Key::Meta, f::fill_diagonal_)],
+    fill_diagonal_inplace_adaptor,
+);
+static FILL_DIAGONAL__INFO: OpInfo = OpInfo {
+    name: "fill_diagonal_",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("fill_value", Ty::Scalar, D::Required),
+            a("wrap", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.Tensor.fill_diagonal_"],
+    composite: false,
+    boxed: fill_diagonal_inplace_boxed,
+    doc: "Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.",
+    grad: Differentiability::Formula,
+};
+fn fill_diagonal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::fill_diagonal_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
+    Ok(vec![a[0].clone()])
+}
+fn fill_diagonal_inplace_adaptor(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    call_fallback(&FILL_DIAGONAL__INFO, vec![self_.into_value(), fill_value.into_value(), wrap.into_value()])
+        .map(drop)
 }

@@ -94,10 +94,13 @@ fn cat_out_adaptor(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()>
     Ok(())
 }
 
+fn stack_cpu(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    graph::named(&"StackBackward0", || f::stack(tensors, dim))
+}
 /// Type of [`STACK`].
 pub type StackFn = fn(&[Tensor], i64) -> Result<Tensor>;
 /// `stack`: Joins tensors along a new dimension.
-pub static STACK: Op<StackFn> = Op::composite(&STACK_INFO, f::stack, stack_adaptor);
+pub static STACK: Op<StackFn> = Op::composite(&STACK_INFO, stack_cpu, stack_adaptor);
 static STACK_INFO: OpInfo = OpInfo {
     name: "stack",
     owner: "flambeau-core",
@@ -543,10 +546,13 @@ fn atleast_3d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     call_fallback(&ATLEAST_3D_SEQUENCE_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
 }
 
+fn repeat_cpu(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    graph::named(&"RepeatBackward0", || f::repeat(self_, repeats))
+}
 /// Type of [`REPEAT`].
 pub type RepeatFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `repeat`: Repeats the tensor along each dimension.
-pub static REPEAT: Op<RepeatFn> = Op::composite(&REPEAT_INFO, f::repeat, repeat_adaptor);
+pub static REPEAT: Op<RepeatFn> = Op::composite(&REPEAT_INFO, repeat_cpu, repeat_adaptor);
 static REPEAT_INFO: OpInfo = OpInfo {
     name: "repeat",
     owner: "flambeau-core",
@@ -669,10 +675,13 @@ fn flipud_adaptor(self_: &Tensor) -> Result<Tensor> {
     call_fallback(&FLIPUD_INFO, vec![self_.into_value()]).and_then(Results::from_values)
 }
 
+fn roll_cpu(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+    graph::named(&"RollBackward0", || f::roll(self_, shifts, dims))
+}
 /// Type of [`ROLL`].
 pub type RollFn = fn(&Tensor, &[i64], &[i64]) -> Result<Tensor>;
 /// `roll`: Shifts elements along dimensions, around the end.
-pub static ROLL: Op<RollFn> = Op::composite(&ROLL_INFO, f::roll, roll_adaptor);
+pub static ROLL: Op<RollFn> = Op::composite(&ROLL_INFO, roll_cpu, roll_adaptor);
 static ROLL_INFO: OpInfo = OpInfo {
     name: "roll",
     owner: "flambeau-core",
@@ -698,10 +707,13 @@ fn roll_adaptor(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> 
         .and_then(Results::from_values)
 }
 
+fn rot90_cpu(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
+    graph::named(&"Rot90Backward0", || f::rot90(self_, k, dims))
+}
 /// Type of [`ROT90`].
 pub type Rot90Fn = fn(&Tensor, i64, &[i64]) -> Result<Tensor>;
 /// `rot90`: Rotates by 90 degrees in a plane.
-pub static ROT90: Op<Rot90Fn> = Op::composite(&ROT90_INFO, f::rot90, rot90_adaptor);
+pub static ROT90: Op<Rot90Fn> = Op::composite(&ROT90_INFO, rot90_cpu, rot90_adaptor);
 static ROT90_INFO: OpInfo = OpInfo {
     name: "rot90",
     owner: "flambeau-core",
@@ -1453,10 +1465,13 @@ fn cartesian_prod_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     call_fallback(&CARTESIAN_PROD_INFO, vec![tensors.into_value()]).and_then(Results::from_values)
 }
 
+fn block_diag_cpu(tensors: &[Tensor]) -> Result<Tensor> {
+    graph::named(&"BlockDiagBackward0", || f::block_diag(tensors))
+}
 /// Type of [`BLOCK_DIAG`].
 pub type BlockDiagFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `block_diag`: A matrix with the given blocks on its diagonal.
-pub static BLOCK_DIAG: Op<BlockDiagFn> = Op::composite(&BLOCK_DIAG_INFO, f::block_diag, block_diag_adaptor);
+pub static BLOCK_DIAG: Op<BlockDiagFn> = Op::composite(&BLOCK_DIAG_INFO, block_diag_cpu, block_diag_adaptor);
 static BLOCK_DIAG_INFO: OpInfo = OpInfo {
     name: "block_diag",
     owner: "flambeau-core",
@@ -1716,10 +1731,13 @@ fn triu_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<(
     Ok(())
 }
 
+fn diag_embed_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    graph::named(&"DiagEmbedBackward0", || f::diag_embed(self_, offset, dim1, dim2))
+}
 /// Type of [`DIAG_EMBED`].
 pub type DiagEmbedFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `diag_embed`: Matrices with the last dimension on their diagonal.
-pub static DIAG_EMBED: Op<DiagEmbedFn> = Op::composite(&DIAG_EMBED_INFO, f::diag_embed, diag_embed_adaptor);
+pub static DIAG_EMBED: Op<DiagEmbedFn> = Op::composite(&DIAG_EMBED_INFO, diag_embed_cpu, diag_embed_adaptor);
 static DIAG_EMBED_INFO: OpInfo = OpInfo {
     name: "diag_embed",
     owner: "flambeau-core",
@@ -1836,10 +1854,13 @@ fn diagflat_adaptor(self_: &Tensor, offset: i64) -> Result<Tensor> {
         .and_then(Results::from_values)
 }
 
+fn trace_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"TraceBackward0", || f::trace(self_))
+}
 /// Type of [`TRACE`].
 pub type TraceFn = fn(&Tensor) -> Result<Tensor>;
 /// `trace`: Sum of a matrix's diagonal.
-pub static TRACE: Op<TraceFn> = Op::composite(&TRACE_INFO, f::trace, trace_adaptor);
+pub static TRACE: Op<TraceFn> = Op::composite(&TRACE_INFO, trace_cpu, trace_adaptor);
 static TRACE_INFO: OpInfo = OpInfo {
     name: "trace",
     owner: "flambeau-core",

@@ -3,7 +3,7 @@
 //! Functions of `torch.linalg`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Cross products along a dimension of size 3.
 #[doc(alias = "torch.linalg.cross")]

@@ -3,7 +3,7 @@
 //! Methods of `Tensor`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 impl Tensor {
     /// Absolute value; of a complex number its magnitude, real.
@@ -962,7 +962,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn cauchy_with(&self, o: CauchyInplaceOptions) -> &Self {
+    pub fn cauchy_with_(&self, o: CauchyInplaceOptions) -> &Self {
         expect(ops::cauchy_(self, o.median, o.sigma, o.generator.as_ref()));
         self
     }
@@ -1234,7 +1234,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn copy_with(&self, src: &Tensor, o: CopyInplaceOptions) -> &Self {
+    pub fn copy_with_(&self, src: &Tensor, o: CopyInplaceOptions) -> &Self {
         expect(ops::copy_(self, src, o.non_blocking));
         self
     }
@@ -1802,7 +1802,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn exponential_with(&self, o: ExponentialInplaceOptions) -> &Self {
+    pub fn exponential_with_(&self, o: ExponentialInplaceOptions) -> &Self {
         expect(ops::exponential_(self, o.lambd, o.generator.as_ref()));
         self
     }
@@ -1812,6 +1812,23 @@ impl Tensor {
     #[track_caller]
     pub fn fill_(&self, value: impl Into<Scalar>) -> &Self {
         expect(ops::fill_(self, value.into()));
+        self
+    }
+
+    /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+    #[doc(alias = "torch.Tensor.fill_diagonal_")]
+    #[track_caller]
+    pub fn fill_diagonal_(&self, fill_value: impl Into<Scalar>, wrap: bool) -> &Self {
+        expect(ops::fill_diagonal_(self, fill_value.into(), wrap));
+        self
+    }
+
+    /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn fill_diagonal_with_(&self, fill_value: impl Into<Scalar>, o: FillDiagonalInplaceOptions) -> &Self {
+        expect(ops::fill_diagonal_(self, fill_value.into(), o.wrap));
         self
     }
 
@@ -1969,6 +1986,13 @@ impl Tensor {
         self
     }
 
+    /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+    #[doc(alias = "torch.Tensor.frexp")]
+    #[track_caller]
+    pub fn frexp(&self) -> FrexpResult {
+        expect(ops::frexp(self)).into()
+    }
+
     /// Elements along a dimension at `index`, which has as many dimensions as the input.
     #[doc(alias = "torch.Tensor.gather")]
     #[track_caller]
@@ -2028,7 +2052,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn geometric_with(&self, p: f64, o: GeometricInplaceOptions) -> &Self {
+    pub fn geometric_with_(&self, p: f64, o: GeometricInplaceOptions) -> &Self {
         expect(ops::geometric_(self, p, o.generator.as_ref()));
         self
     }
@@ -2091,6 +2115,28 @@ impl Tensor {
         self
     }
 
+    /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+    #[doc(alias = "torch.Tensor.hash_tensor")]
+    #[track_caller]
+    pub fn hash_tensor(&self) -> Tensor {
+        expect(ops::hash_tensor(self, &[], false, 0))
+    }
+
+    /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+    #[doc(alias = "torch.Tensor.hash_tensor")]
+    #[track_caller]
+    pub fn hash_tensor_dim(&self, dim: impl IntoDims, keepdim: bool) -> Tensor {
+        expect(ops::hash_tensor(self, &dim.into_dims(), keepdim, 0))
+    }
+
+    /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn hash_tensor_with(&self, o: HashTensorOptions) -> Tensor {
+        expect(ops::hash_tensor(self, &o.dim, o.keepdim, o.mode))
+    }
+
     /// 0 where the input is below 0, 1 where above, `values` at 0.
     #[doc(alias = "torch.Tensor.heaviside")]
     #[track_caller]
@@ -2119,6 +2165,40 @@ impl Tensor {
     #[track_caller]
     pub fn histc_with(&self, o: HistcOptions) -> Tensor {
         expect(ops::histc(self, o.bins, o.min, o.max))
+    }
+
+    /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+    ///
+    /// With `density` the counts are divided by their sum and the width of a bin.
+    #[doc(alias = "torch.Tensor.histogram")]
+    #[track_caller]
+    pub fn histogram(&self, bins: i64) -> HistogramResult {
+        expect(ops::histogram(self, bins, None, None, false)).into()
+    }
+
+    /// Counts of values, or sums of their weights, between the given edges of bins.
+    #[doc(alias = "torch.Tensor.histogram")]
+    #[track_caller]
+    pub fn histogram_edges(&self, bins: &Tensor) -> HistogramResult {
+        expect(ops::histogram_edges(self, bins, None, false)).into()
+    }
+
+    /// Counts of values, or sums of their weights, between the given edges of bins.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn histogram_edges_with(&self, bins: &Tensor, o: HistogramEdgesOptions) -> HistogramResult {
+        expect(ops::histogram_edges(self, bins, o.weight.as_ref(), o.density)).into()
+    }
+
+    /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+    ///
+    /// With `density` the counts are divided by their sum and the width of a bin.
+    ///
+    /// With all keyword arguments.
+    #[track_caller]
+    pub fn histogram_with(&self, o: HistogramOptions) -> HistogramResult {
+        expect(ops::histogram(self, o.bins, o.range.as_deref(), o.weight.as_ref(), o.density)).into()
     }
 
     /// Equal parts along one dimension.
@@ -2648,7 +2728,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn log_normal_with(&self, o: LogNormalInplaceOptions) -> &Self {
+    pub fn log_normal_with_(&self, o: LogNormalInplaceOptions) -> &Self {
         expect(ops::log_normal_(self, o.mean, o.std, o.generator.as_ref()));
         self
     }
@@ -3482,7 +3562,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn normal_with(&self, o: NormalInplaceOptions) -> &Self {
+    pub fn normal_with_(&self, o: NormalInplaceOptions) -> &Self {
         expect(ops::normal_(self, o.mean, o.std, o.generator.as_ref()));
         self
     }
@@ -3676,7 +3756,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn random_from_with(&self, from: i64, to: Option<i64>, o: RandomFromInplaceOptions) -> &Self {
+    pub fn random_from_with_(&self, from: i64, to: Option<i64>, o: RandomFromInplaceOptions) -> &Self {
         expect(ops::random_from_(self, from, to, o.generator.as_ref()));
         self
     }
@@ -3693,7 +3773,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn random_to_with(&self, to: i64, o: RandomToInplaceOptions) -> &Self {
+    pub fn random_to_with_(&self, to: i64, o: RandomToInplaceOptions) -> &Self {
         expect(ops::random_to_(self, to, o.generator.as_ref()));
         self
     }
@@ -3702,7 +3782,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn random_with(&self, o: RandomInplaceOptions) -> &Self {
+    pub fn random_with_(&self, o: RandomInplaceOptions) -> &Self {
         expect(ops::random_(self, o.generator.as_ref()));
         self
     }
@@ -4698,7 +4778,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn uniform_with(&self, o: UniformInplaceOptions) -> &Self {
+    pub fn uniform_with_(&self, o: UniformInplaceOptions) -> &Self {
         expect(ops::uniform_(self, o.from, o.to, o.generator.as_ref()));
         self
     }

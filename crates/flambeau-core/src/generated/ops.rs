@@ -4,8 +4,9 @@
 
 #[allow(unused_imports)]
 use super::{
-    blas, comparison, composed, copy, creation, einsum, indexing, joining, pointwise, prelude::*, random,
-    reduction, scan, softmax, sorting, special_ops, unary, view_copies, views, windows,
+    blas, comparison, composed, copy, creation, einsum, foreach, indexing, joining, numeric, pointwise,
+    prelude::*, quantize, random, reduction, scan, softmax, sorting, special_ops, unary, view_copies, views,
+    windows,
 };
 
 /// Matrix product of two matrices.
@@ -326,8 +327,24 @@ pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 }
 
 /// Sum of products over pairs of dimensions.
+#[doc(alias = "torch.tensordot")]
 pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
     (blas::TENSORDOT.get(self_.key_set() | other.key_set())?)(self_, other, dims_self, dims_other)
+}
+
+/// Sum of products over pairs of dimensions. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.tensordot")]
+pub fn tensordot_out(
+    self_: &Tensor,
+    other: &Tensor,
+    dims_self: &[i64],
+    dims_other: &[i64],
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (blas::TENSORDOT_OUT.get(self_.key_set() | other.key_set() | out.key_set())?)(
+        self_, other, dims_self, dims_other, out,
+    )
 }
 
 /// Kronecker product.
@@ -364,6 +381,104 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
 pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (blas::MATRIX_POWER_OUT.get(self_.key_set() | out.key_set())?)(self_, n, out)
+}
+
+/// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.mm")]
+pub fn mm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    (blas::MM_DTYPE.get(self_.key_set() | mat2.key_set())?)(self_, mat2, out_dtype)
+}
+
+/// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.mm")]
+pub fn mm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (blas::MM_DTYPE_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out_dtype, out)
+}
+
+/// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+#[doc(alias = "torch.bmm")]
+pub fn bmm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    (blas::BMM_DTYPE.get(self_.key_set() | mat2.key_set())?)(self_, mat2, out_dtype)
+}
+
+/// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.bmm")]
+pub fn bmm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (blas::BMM_DTYPE_OUT.get(self_.key_set() | mat2.key_set() | out.key_set())?)(self_, mat2, out_dtype, out)
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.addmm")]
+pub fn addmm_dtype(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (blas::ADDMM_DTYPE.get(self_.key_set() | mat1.key_set() | mat2.key_set())?)(
+        self_, mat1, mat2, out_dtype, beta, alpha,
+    )
+}
+
+/// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.addmm")]
+pub fn addmm_dtype_out(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (blas::ADDMM_DTYPE_OUT.get(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?)(
+        self_, mat1, mat2, out_dtype, beta, alpha, out,
+    )
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.baddbmm")]
+pub fn baddbmm_dtype(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    (blas::BADDBMM_DTYPE.get(self_.key_set() | batch1.key_set() | batch2.key_set())?)(
+        self_, batch1, batch2, out_dtype, beta, alpha,
+    )
+}
+
+/// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `beta = 1`, `alpha = 1`.
+#[doc(alias = "torch.baddbmm")]
+pub fn baddbmm_dtype_out(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (blas::BADDBMM_DTYPE_OUT.get(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?)(
+        self_, batch1, batch2, out_dtype, beta, alpha, out,
+    )
 }
 
 /// Whether elements are equal.
@@ -1074,6 +1189,27 @@ pub fn isin_number(
     (composed::ISIN_NUMBER.get(elements.key_set())?)(elements, test_element, assume_unique, invert)
 }
 
+/// Whether each element is a number. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `assume_unique = false`, `invert = false`.
+#[doc(alias = "torch.isin")]
+pub fn isin_number_out(
+    elements: &Tensor,
+    test_element: Scalar,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (composed::ISIN_NUMBER_OUT.get(elements.key_set() | out.key_set())?)(
+        elements,
+        test_element,
+        assume_unique,
+        invert,
+        out,
+    )
+}
+
 /// Whether a number is among the elements.
 ///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
@@ -1085,6 +1221,27 @@ pub fn number_isin(
     invert: bool,
 ) -> Result<Tensor> {
     (composed::NUMBER_ISIN.get(test_elements.key_set())?)(element, test_elements, assume_unique, invert)
+}
+
+/// Whether a number is among the elements. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `assume_unique = false`, `invert = false`.
+#[doc(alias = "torch.isin")]
+pub fn number_isin_out(
+    element: Scalar,
+    test_elements: &Tensor,
+    assume_unique: bool,
+    invert: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (composed::NUMBER_ISIN_OUT.get(test_elements.key_set() | out.key_set())?)(
+        element,
+        test_elements,
+        assume_unique,
+        invert,
+        out,
+    )
 }
 
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
@@ -1124,6 +1281,19 @@ pub fn empty_permuted(
         device,
         pin_memory,
     )
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+#[doc(alias = "torch._chunk_cat")]
+pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    (composed::CHUNK_CAT.get(list_keys(tensors))?)(tensors, dim, num_chunks)
+}
+
+/// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._chunk_cat")]
+pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (composed::CHUNK_CAT_OUT.get(list_keys(tensors) | out.key_set())?)(tensors, dim, num_chunks, out)
 }
 
 /// A copy with memory of its own.
@@ -1230,6 +1400,23 @@ pub fn empty(
     (creation::EMPTY.get(device_keys(device))?)(size, dtype, layout, device, pin_memory, memory_format)
 }
 
+/// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.empty")]
+pub fn empty_out(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::EMPTY_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, memory_format, out)
+}
+
 /// A tensor with undefined content and the given strides.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1259,6 +1446,22 @@ pub fn zeros(
     (creation::ZEROS.get(device_keys(device))?)(size, dtype, layout, device, pin_memory)
 }
 
+/// A tensor of zeros. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.zeros")]
+pub fn zeros_out(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ZEROS_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, out)
+}
+
 /// A tensor of ones.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1271,6 +1474,22 @@ pub fn ones(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::ONES.get(device_keys(device))?)(size, dtype, layout, device, pin_memory)
+}
+
+/// A tensor of ones. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.ones")]
+pub fn ones_out(
+    size: &[i64],
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ONES_OUT.get(out.key_set())?)(size, dtype, layout, device, pin_memory, out)
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
@@ -1286,6 +1505,23 @@ pub fn full(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::FULL.get(device_keys(device))?)(size, fill_value, dtype, layout, device, pin_memory)
+}
+
+/// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.full")]
+pub fn full_out(
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::FULL_OUT.get(out.key_set())?)(size, fill_value, dtype, layout, device, pin_memory, out)
 }
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
@@ -1393,6 +1629,22 @@ pub fn eye(
     (creation::EYE.get(device_keys(device))?)(n, dtype, layout, device, pin_memory)
 }
 
+/// The identity matrix. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.eye")]
+pub fn eye_out(
+    n: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::EYE_OUT.get(out.key_set())?)(n, dtype, layout, device, pin_memory, out)
+}
+
 /// Ones on the diagonal of an n by m matrix.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1406,6 +1658,23 @@ pub fn eye_m(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::EYE_M.get(device_keys(device))?)(n, m, dtype, layout, device, pin_memory)
+}
+
+/// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.eye")]
+pub fn eye_m_out(
+    n: i64,
+    m: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::EYE_M_OUT.get(out.key_set())?)(n, m, dtype, layout, device, pin_memory, out)
 }
 
 /// Numbers from 0 to `end`, exclusive.
@@ -1422,6 +1691,22 @@ pub fn arange(
     (creation::ARANGE.get(device_keys(device))?)(end, dtype, layout, device, pin_memory)
 }
 
+/// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.arange")]
+pub fn arange_out(
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ARANGE_OUT.get(out.key_set())?)(end, dtype, layout, device, pin_memory, out)
+}
+
 /// Numbers from `start` to `end`, exclusive.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1435,6 +1720,23 @@ pub fn arange_start(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::ARANGE_START.get(device_keys(device))?)(start, end, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.arange")]
+pub fn arange_start_out(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ARANGE_START_OUT.get(out.key_set())?)(start, end, dtype, layout, device, pin_memory, out)
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps.
@@ -1453,6 +1755,24 @@ pub fn arange_step(
     (creation::ARANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
 }
 
+/// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.arange")]
+pub fn arange_step_out(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::ARANGE_STEP_OUT.get(out.key_set())?)(start, end, step, dtype, layout, device, pin_memory, out)
+}
+
 /// Numbers from `start` to `end`, inclusive, in steps.
 ///
 /// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1467,6 +1787,24 @@ pub fn range_step(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::RANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.range")]
+pub fn range_step_out(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::RANGE_STEP_OUT.get(out.key_set())?)(start, end, step, dtype, layout, device, pin_memory, out)
 }
 
 /// `linspace` with zero-dim tensors as ends.
@@ -1484,6 +1822,26 @@ pub fn linspace_tensors(
 ) -> Result<Tensor> {
     (creation::LINSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
         start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_tensors_out(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LINSPACE_TENSORS_OUT.get(start.key_set() | end.key_set() | out.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory, out,
     )
 }
 
@@ -1505,6 +1863,26 @@ pub fn linspace_scalar_tensor(
     )
 }
 
+/// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_scalar_tensor_out(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LINSPACE_SCALAR_TENSOR_OUT.get(end.key_set() | out.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory, out,
+    )
+}
+
 /// `linspace` with zero-dim tensors as ends.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1520,6 +1898,26 @@ pub fn linspace_tensor_scalar(
 ) -> Result<Tensor> {
     (creation::LINSPACE_TENSOR_SCALAR.get(start.key_set())?)(
         start, end, steps, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_tensor_scalar_out(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LINSPACE_TENSOR_SCALAR_OUT.get(start.key_set() | out.key_set())?)(
+        start, end, steps, dtype, layout, device, pin_memory, out,
     )
 }
 
@@ -1539,6 +1937,24 @@ pub fn linspace(
     (creation::LINSPACE.get(device_keys(device))?)(start, end, steps, dtype, layout, device, pin_memory)
 }
 
+/// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.linspace")]
+pub fn linspace_out(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LINSPACE_OUT.get(out.key_set())?)(start, end, steps, dtype, layout, device, pin_memory, out)
+}
+
 /// `logspace` with zero-dim tensors as ends.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1555,6 +1971,27 @@ pub fn logspace_tensors(
 ) -> Result<Tensor> {
     (creation::LOGSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
         start, end, steps, base, dtype, layout, device, pin_memory,
+    )
+}
+
+/// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_tensors_out(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LOGSPACE_TENSORS_OUT.get(start.key_set() | end.key_set() | out.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory, out,
     )
 }
 
@@ -1577,6 +2014,27 @@ pub fn logspace_scalar_tensor(
     )
 }
 
+/// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_scalar_tensor_out(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LOGSPACE_SCALAR_TENSOR_OUT.get(end.key_set() | out.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory, out,
+    )
+}
+
 /// `logspace` with zero-dim tensors as ends.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1596,6 +2054,27 @@ pub fn logspace_tensor_scalar(
     )
 }
 
+/// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_tensor_scalar_out(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LOGSPACE_TENSOR_SCALAR_OUT.get(start.key_set() | out.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory, out,
+    )
+}
+
 /// `steps` powers of `base`, evenly spaced exponents.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -1611,6 +2090,27 @@ pub fn logspace(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (creation::LOGSPACE.get(device_keys(device))?)(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+/// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.logspace")]
+pub fn logspace_out(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (creation::LOGSPACE_OUT.get(out.key_set())?)(
+        start, end, steps, base, dtype, layout, device, pin_memory, out,
+    )
 }
 
 /// A new tensor like `torch.empty`, with this tensor's dtype and device.
@@ -2355,6 +2855,15 @@ pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tens
     (indexing::NONZERO_STATIC.get(self_.key_set())?)(self_, size, fill_value)
 }
 
+/// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `fill_value = -1`.
+#[doc(alias = "torch.nonzero_static")]
+pub fn nonzero_static_out(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (indexing::NONZERO_STATIC_OUT.get(self_.key_set() | out.key_set())?)(self_, size, fill_value, out)
+}
+
 /// Coordinates of the elements that are not zero, one row each.
 #[doc(alias = "torch.argwhere")]
 #[doc(alias = "torch.Tensor.argwhere")]
@@ -2421,6 +2930,25 @@ pub fn slice_scatter(
     (indexing::SLICE_SCATTER.get(self_.key_set() | src.key_set())?)(self_, src, dim, start, end, step)
 }
 
+/// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
+#[doc(alias = "torch.slice_scatter")]
+pub fn slice_scatter_out(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (indexing::SLICE_SCATTER_OUT.get(self_.key_set() | src.key_set() | out.key_set())?)(
+        self_, src, dim, start, end, step, out,
+    )
+}
+
 /// A copy with the diagonal of two dimensions replaced by `src`.
 ///
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
@@ -2435,6 +2963,49 @@ pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, di
 #[doc(alias = "torch.Tensor.narrow_copy")]
 pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
     (indexing::NARROW_COPY.get(self_.key_set())?)(self_, dim, start, length)
+}
+
+/// A copy of `length` elements of a dimension from `start`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.narrow_copy")]
+pub fn narrow_copy_out(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (indexing::NARROW_COPY_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, start, length, out)
+}
+
+/// The elements at indices, which are moved into range, and `fill` where the mask is false.
+#[doc(alias = "torch._unsafe_masked_index")]
+pub fn unsafe_masked_index(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    fill: Scalar,
+) -> Result<Tensor> {
+    (indexing::UNSAFE_MASKED_INDEX.get(self_.key_set() | mask.key_set() | opt_list_keys(indices))?)(
+        self_, mask, indices, fill,
+    )
+}
+
+/// A copy to whose elements at indices, which are moved into range, values are added where the mask is true.
+#[doc(alias = "torch._unsafe_masked_index_put_accumulate")]
+pub fn unsafe_masked_index_put_accumulate(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+) -> Result<Tensor> {
+    (indexing::UNSAFE_MASKED_INDEX_PUT_ACCUMULATE
+        .get(self_.key_set() | mask.key_set() | opt_list_keys(indices) | values.key_set())?)(
+        self_, mask, indices, values,
+    )
+}
+
+/// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+///
+/// Documented defaults: `wrap = false`.
+#[doc(alias = "torch.Tensor.fill_diagonal_")]
+pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    out::writable(self_)?;
+    (indexing::FILL_DIAGONAL_.get(self_.key_set())?)(self_, fill_value, wrap)
 }
 
 /// Joins tensors along a dimension.
@@ -2963,6 +3534,279 @@ pub fn repeat_interleave_int(
 #[doc(alias = "torch.repeat_interleave")]
 pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     (joining::REPEAT_INTERLEAVE.get(repeats.key_set())?)(repeats, output_size)
+}
+
+/// `gradient` of some dimensions, with steps of 1.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_dims(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_DIMS.get(self_.key_set())?)(self_, dim, edge_order)
+}
+
+/// `gradient` of some dimensions, with one step for all.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacing_dims(
+    self_: &Tensor,
+    spacing: Scalar,
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_SPACING_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
+///
+/// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+///
+/// Documented defaults: `spacing = None`, `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient(
+    self_: &Tensor,
+    spacing: Option<Scalar>,
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` with a step for each dimension.
+///
+/// Documented defaults: `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacings(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_SPACINGS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` of some dimensions, with a step for each.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_spacings_dims(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_SPACINGS_DIMS.get(self_.key_set())?)(self_, spacing, dim, edge_order)
+}
+
+/// `gradient` over points whose coordinates along each dimension are given.
+///
+/// Documented defaults: `dim = None`, `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_coordinates(
+    self_: &Tensor,
+    spacing: &[Tensor],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_COORDINATES.get(self_.key_set() | list_keys(spacing))?)(
+        self_, spacing, dim, edge_order,
+    )
+}
+
+/// `gradient` of some dimensions over points whose coordinates are given.
+///
+/// Documented defaults: `edge_order = 1`.
+#[doc(alias = "torch.gradient")]
+pub fn gradient_coordinates_dims(
+    self_: &Tensor,
+    spacing: &[Tensor],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    (numeric::GRADIENT_COORDINATES_DIMS.get(self_.key_set() | list_keys(spacing))?)(
+        self_, spacing, dim, edge_order,
+    )
+}
+
+/// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
+///
+/// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// Documented defaults: `lengths = None`, `indices = None`, `offsets = None`, `axis = 0`, `unsafe = false`, `initial = None`.
+#[doc(alias = "torch.segment_reduce")]
+#[doc(alias = "torch._segment_reduce")]
+pub fn segment_reduce(
+    data: &Tensor,
+    reduce: &str,
+    lengths: Option<&Tensor>,
+    indices: Option<&Tensor>,
+    offsets: Option<&Tensor>,
+    axis: i64,
+    unsafe_: bool,
+    initial: Option<Scalar>,
+) -> Result<Tensor> {
+    (numeric::SEGMENT_REDUCE
+        .get(data.key_set() | opt_keys(lengths) | opt_keys(indices) | opt_keys(offsets))?)(
+        data, reduce, lengths, indices, offsets, axis, unsafe_, initial,
+    )
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins.
+///
+/// Documented defaults: `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+#[doc(alias = "torch.Tensor.histogram")]
+pub fn histogram_edges(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Tensor)> {
+    (numeric::HISTOGRAM_EDGES.get(self_.key_set() | bins.key_set() | opt_keys(weight))?)(
+        self_, bins, weight, density,
+    )
+}
+
+/// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+pub fn histogram_edges_out(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (numeric::HISTOGRAM_EDGES_OUT
+        .get(self_.key_set() | bins.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
+        self_, bins, weight, density, out0, out1,
+    )
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+#[doc(alias = "torch.Tensor.histogram")]
+pub fn histogram(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Tensor)> {
+    (numeric::HISTOGRAM.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+}
+
+/// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
+///
+/// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogram")]
+pub fn histogram_out(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (numeric::HISTOGRAM_OUT.get(self_.key_set() | opt_keys(weight) | out0.key_set() | out1.key_set())?)(
+        self_, bins, range, weight, density, out0, out1,
+    )
+}
+
+/// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd(
+    self_: &Tensor,
+    bins: &[i64],
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (numeric::HISTOGRAMDD.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+}
+
+/// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd_edges(
+    self_: &Tensor,
+    bins: &[Tensor],
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (numeric::HISTOGRAMDD_EDGES.get(self_.key_set() | list_keys(bins) | opt_keys(weight))?)(
+        self_, bins, range, weight, density,
+    )
+}
+
+/// Counts of points in a grid with as many equal bins along each dimension.
+///
+/// Documented defaults: `range = None`, `weight = None`, `density = false`.
+#[doc(alias = "torch.histogramdd")]
+pub fn histogramdd_bins(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+) -> Result<(Tensor, Vec<Tensor>)> {
+    (numeric::HISTOGRAMDD_BINS.get(self_.key_set() | opt_keys(weight))?)(self_, bins, range, weight, density)
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+///
+/// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
+#[doc(alias = "torch.hash_tensor")]
+#[doc(alias = "torch.Tensor.hash_tensor")]
+pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    (numeric::HASH_TENSOR.get(self_.key_set())?)(self_, dim, keepdim, mode)
+}
+
+/// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
+#[doc(alias = "torch.hash_tensor")]
+pub fn hash_tensor_out(
+    self_: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+    mode: i64,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (numeric::HASH_TENSOR_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, mode, out)
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+#[doc(alias = "torch.frexp")]
+#[doc(alias = "torch.Tensor.frexp")]
+pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    (numeric::FREXP.get(self_.key_set())?)(self_)
+}
+
+/// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.frexp")]
+pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    (numeric::FREXP_OUT.get(self_.key_set() | out0.key_set() | out1.key_set())?)(self_, out0, out1)
 }
 
 /// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
@@ -3828,6 +4672,81 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
     (pointwise::SOFTPLUS_OUT.get(self_.key_set() | out.key_set())?)(self_, beta, threshold, out)
 }
 
+/// `fake_quantize_per_tensor_affine`, and where the input was within the range.
+pub fn fake_quantize_per_tensor_affine_cachemask(
+    self_: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<(Tensor, Tensor)> {
+    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK.get(self_.key_set())?)(
+        self_, scale, zero_point, quant_min, quant_max,
+    )
+}
+
+/// `fake_quantize_per_channel_affine`, and where the input was within the range.
+pub fn fake_quantize_per_channel_affine_cachemask(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<(Tensor, Tensor)> {
+    (quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
+        self_, scale, zero_point, axis, quant_min, quant_max,
+    )
+}
+
+/// Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.
+///
+/// The integer `q` stands for `(q - zero_point) * scale`.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+pub fn fake_quantize_per_tensor_affine(
+    self_: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE.get(self_.key_set())?)(
+        self_, scale, zero_point, quant_min, quant_max,
+    )
+}
+
+/// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
+#[doc(alias = "torch.fake_quantize_per_tensor_affine")]
+pub fn fake_quantize_per_tensor_affine_by(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    (quantize::FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
+        self_, scale, zero_point, quant_min, quant_max,
+    )
+}
+
+/// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
+#[doc(alias = "torch.fake_quantize_per_channel_affine")]
+pub fn fake_quantize_per_channel_affine(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    (quantize::FAKE_QUANTIZE_PER_CHANNEL_AFFINE
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
+        self_, scale, zero_point, axis, quant_min, quant_max,
+    )
+}
+
 /// Fills with uniform numbers of `[from, to)`.
 ///
 /// Documented defaults: `from = 0.0`, `to = 1.0`, `generator = None`.
@@ -3969,6 +4888,47 @@ pub fn rand(
     (random::RAND.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
 }
 
+/// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.rand")]
+pub fn rand_out(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RAND_OUT.get(out.key_set())?)(size, generator, dtype, layout, device, pin_memory, out)
+}
+
+/// `rand_like` with a generator.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.rand_like")]
+pub fn rand_like_generator(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RAND_LIKE_GENERATOR.get(self_.key_set())?)(
+        self_,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
 /// Uniform numbers of `[0, 1)` in the input's shape.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
@@ -3997,6 +4957,47 @@ pub fn randn(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (random::RANDN.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
+}
+
+/// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.randn")]
+pub fn randn_out(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RANDN_OUT.get(out.key_set())?)(size, generator, dtype, layout, device, pin_memory, out)
+}
+
+/// `randn_like` with a generator.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.randn_like")]
+pub fn randn_like_generator(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDN_LIKE_GENERATOR.get(self_.key_set())?)(
+        self_,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
 }
 
 /// Standard normal numbers in the input's shape.
@@ -4030,6 +5031,24 @@ pub fn randint(
     (random::RANDINT.get(device_keys(device))?)(high, size, generator, dtype, layout, device, pin_memory)
 }
 
+/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.randint")]
+pub fn randint_out(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RANDINT_OUT.get(out.key_set())?)(high, size, generator, dtype, layout, device, pin_memory, out)
+}
+
 /// A tensor of integers of `[low, high)`.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -4046,6 +5065,81 @@ pub fn randint_low(
 ) -> Result<Tensor> {
     (random::RANDINT_LOW.get(device_keys(device))?)(
         low, high, size, generator, dtype, layout, device, pin_memory,
+    )
+}
+
+/// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.randint")]
+pub fn randint_low_out(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RANDINT_LOW_OUT.get(out.key_set())?)(
+        low, high, size, generator, dtype, layout, device, pin_memory, out,
+    )
+}
+
+/// `randint_like` with a generator.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.randint_like")]
+pub fn randint_like_generator(
+    self_: &Tensor,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDINT_LIKE_GENERATOR.get(self_.key_set())?)(
+        self_,
+        high,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
+/// `randint_like` from `low`, with a generator.
+///
+/// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
+#[doc(alias = "torch.randint_like")]
+pub fn randint_like_low_generator(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    (random::RANDINT_LIKE_LOW_GENERATOR.get(self_.key_set())?)(
+        self_,
+        low,
+        high,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
     )
 }
 
@@ -4114,6 +5208,23 @@ pub fn randperm(
     (random::RANDPERM.get(device_keys(device))?)(n, generator, dtype, layout, device, pin_memory)
 }
 
+/// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.randperm")]
+pub fn randperm_out(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::RANDPERM_OUT.get(out.key_set())?)(n, generator, dtype, layout, device, pin_memory, out)
+}
+
 /// Normally distributed numbers.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -4130,6 +5241,27 @@ pub fn normal_float_float(
 ) -> Result<Tensor> {
     (random::NORMAL_FLOAT_FLOAT.get(device_keys(device))?)(
         mean, std, size, generator, dtype, layout, device, pin_memory,
+    )
+}
+
+/// Normally distributed numbers. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
+#[doc(alias = "torch.normal")]
+pub fn normal_float_float_out(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (random::NORMAL_FLOAT_FLOAT_OUT.get(out.key_set())?)(
+        mean, std, size, generator, dtype, layout, device, pin_memory, out,
     )
 }
 
@@ -4250,6 +5382,70 @@ pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> 
 #[doc(alias = "torch.binomial")]
 pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     (random::BINOMIAL.get(count.key_set() | prob.key_set())?)(count, prob, generator)
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch._standard_gamma")]
+pub fn standard_gamma(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::STANDARD_GAMMA.get(self_.key_set())?)(self_, generator)
+}
+
+/// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch._standard_gamma")]
+pub fn standard_gamma_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (random::STANDARD_GAMMA_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes.
+#[doc(alias = "torch._standard_gamma_grad")]
+pub fn standard_gamma_grad(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    (random::STANDARD_GAMMA_GRAD.get(self_.key_set() | output.key_set())?)(self_, output)
+}
+
+/// The derivative of samples `output` of gamma distributions for their shapes. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._standard_gamma_grad")]
+pub fn standard_gamma_grad_out(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (random::STANDARD_GAMMA_GRAD_OUT.get(self_.key_set() | output.key_set() | out.key_set())?)(
+        self_, output, out,
+    )
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch._sample_dirichlet")]
+pub fn sample_dirichlet(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    (random::SAMPLE_DIRICHLET.get(self_.key_set())?)(self_, generator)
+}
+
+/// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `generator = None`.
+#[doc(alias = "torch._sample_dirichlet")]
+pub fn sample_dirichlet_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (random::SAMPLE_DIRICHLET_OUT.get(self_.key_set() | out.key_set())?)(self_, generator, out)
+}
+
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+#[doc(alias = "torch._dirichlet_grad")]
+pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    (random::DIRICHLET_GRAD.get(x.key_set() | alpha.key_set() | total.key_set())?)(x, alpha, total)
+}
+
+/// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._dirichlet_grad")]
+pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (random::DIRICHLET_GRAD_OUT.get(x.key_set() | alpha.key_set() | total.key_set() | out.key_set())?)(
+        x, alpha, total, out,
+    )
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64.
@@ -4432,6 +5628,21 @@ pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: boo
     (reduction::VAR_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
 }
 
+/// Variance over dimensions; `unbiased` is correction 1, else 0. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `unbiased = true`, `keepdim = false`.
+#[doc(alias = "torch.var")]
+pub fn var_dim_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (reduction::VAR_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, unbiased, keepdim, out)
+}
+
 /// Variance and mean.
 ///
 /// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
@@ -4506,6 +5717,21 @@ pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 #[doc(alias = "torch.Tensor.std")]
 pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
     (reduction::STD_DIM.get(self_.key_set())?)(self_, dim, unbiased, keepdim)
+}
+
+/// Standard deviation over dimensions; `unbiased` is correction 1, else 0. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `unbiased = true`, `keepdim = false`.
+#[doc(alias = "torch.std")]
+pub fn std_dim_out(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (reduction::STD_DIM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, unbiased, keepdim, out)
 }
 
 /// Standard deviation and mean.
@@ -5009,6 +6235,19 @@ pub fn linalg_vector_norm_out(
     )
 }
 
+/// Sum of `abs(x)^ord`: a vector norm before its root.
+///
+/// Documented defaults: `ord = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
+pub fn linalg_powsum(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    (reduction::LINALG_POWSUM.get(self_.key_set())?)(self_, ord, dim, keepdim, dtype)
+}
+
 /// Vector norm of all elements, or over dimensions.
 ///
 /// Documented defaults: `p = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
@@ -5216,6 +6455,31 @@ pub fn nanquantile_scalar_out(
         interpolation,
         out,
     )
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given.
+///
+/// Documented defaults: `keepdim = false`.
+#[doc(alias = "torch.frobenius_norm")]
+pub fn frobenius_norm(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    (reduction::FROBENIUS_NORM.get(self_.key_set())?)(self_, dim, keepdim)
+}
+
+/// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `keepdim = false`.
+#[doc(alias = "torch.frobenius_norm")]
+pub fn frobenius_norm_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (reduction::FROBENIUS_NORM_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, keepdim, out)
+}
+
+/// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+///
+/// Documented defaults: `pow = 2`, `dim = 0`.
+#[doc(alias = "torch.norm_except_dim")]
+pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+    (reduction::NORM_EXCEPT_DIM.get(v.key_set())?)(v, pow, dim)
 }
 
 /// Running sums along a dimension.
@@ -5480,6 +6744,13 @@ pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (softmax::LOG_SOFTMAX_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, dtype, out)
+}
+
+/// `softmax`, but zeros where all elements along the dimension are minus infinity.
+///
+/// Documented defaults: `dtype = None`.
+pub fn safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    (softmax::SAFE_SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
 }
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
@@ -8354,4 +9625,1221 @@ pub fn signal_nuttall(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     (windows::SIGNAL_NUTTALL.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
+}
+
+/// Matrix product of two matrices; for every tensor of a list.
+#[doc(alias = "torch._foreach_mm")]
+pub fn _foreach_mm(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MM.get(list_keys(self_) | list_keys(mat2))?)(self_, mat2)
+}
+
+/// A copy with memory of its own; for every tensor of a list.
+///
+/// Documented defaults: `memory_format = None`.
+#[doc(alias = "torch._foreach_clone")]
+pub fn _foreach_clone(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLONE.get(list_keys(self_))?)(self_, memory_format)
+}
+
+/// Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
+///
+/// Documented defaults: `non_blocking = false`.
+#[doc(alias = "torch._foreach_copy_")]
+pub fn _foreach_copy_(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_COPY_.get(list_keys(self_) | list_keys(src))?)(self_, src, non_blocking)
+}
+
+/// Sets every element to zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_zero_")]
+pub fn _foreach_zero_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ZERO_.get(list_keys(self_))?)(self_)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+pub fn _foreach_add_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADD_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+pub fn _foreach_add_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADD_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_add")]
+pub fn _foreach_add_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADD_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_add_")]
+pub fn _foreach_add_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADD_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_add")]
+pub fn _foreach_add_tensor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADD_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other, alpha)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_add_")]
+pub fn _foreach_add_tensor_(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADD_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other, alpha)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_add")]
+pub fn _foreach_add_list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADD_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+}
+
+/// Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_add_")]
+pub fn _foreach_add_list_(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADD_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+pub fn _foreach_sub_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SUB_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+pub fn _foreach_sub_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SUB_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sub")]
+pub fn _foreach_sub_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SUB_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sub_")]
+pub fn _foreach_sub_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SUB_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_sub")]
+pub fn _foreach_sub_list(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SUB_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+}
+
+/// Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.
+///
+/// Documented defaults: `alpha = 1`.
+#[doc(alias = "torch._foreach_sub_")]
+pub fn _foreach_sub_list_(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SUB_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other, alpha)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+pub fn _foreach_mul_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MUL_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+pub fn _foreach_mul_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MUL_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+pub fn _foreach_mul_tensor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MUL_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+pub fn _foreach_mul_tensor_(self_: &[Tensor], other: &Tensor) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MUL_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+pub fn _foreach_mul_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MUL_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+pub fn _foreach_mul_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MUL_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list.
+#[doc(alias = "torch._foreach_mul")]
+pub fn _foreach_mul_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MUL_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Multiplies the input by `other`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_mul_")]
+pub fn _foreach_mul_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MUL_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+pub fn _foreach_div_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_DIV_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+pub fn _foreach_div_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_DIV_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+pub fn _foreach_div_tensor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_DIV_TENSOR.get(list_keys(self_) | other.key_set())?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+pub fn _foreach_div_tensor_(self_: &[Tensor], other: &Tensor) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_DIV_TENSOR_.get(list_keys(self_) | other.key_set())?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+pub fn _foreach_div_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_DIV_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+pub fn _foreach_div_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_DIV_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list.
+#[doc(alias = "torch._foreach_div")]
+pub fn _foreach_div_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_DIV_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// Divides the input by `other`; integers give floats; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_div_")]
+pub fn _foreach_div_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_DIV_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+pub fn _foreach_pow_scalar_and_tensor(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POW_SCALAR_AND_TENSOR.get(list_keys(exponent))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+pub fn _foreach_pow_scalar(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POW_SCALAR.get(list_keys(self_))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+pub fn _foreach_pow_scalar_(self_: &[Tensor], exponent: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_POW_SCALAR_.get(list_keys(self_))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+pub fn _foreach_pow_scalar_list(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POW_SCALAR_LIST.get(list_keys(self_))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+pub fn _foreach_pow_scalar_list_(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_POW_SCALAR_LIST_.get(list_keys(self_))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list.
+#[doc(alias = "torch._foreach_pow")]
+pub fn _foreach_pow_list(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POW_LIST.get(list_keys(self_) | list_keys(exponent))?)(self_, exponent)
+}
+
+/// The input to the power `exponent`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_pow_")]
+pub fn _foreach_pow_list_(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_POW_LIST_.get(list_keys(self_) | list_keys(exponent))?)(self_, exponent)
+}
+
+/// `max(x, min)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+pub fn _foreach_clamp_min_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MIN_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `max(x, min)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+pub fn _foreach_clamp_min_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MIN_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `max(x, min)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+pub fn _foreach_clamp_min_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `max(x, min)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+pub fn _foreach_clamp_min_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_min")]
+pub fn _foreach_clamp_min_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MIN_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_min_")]
+pub fn _foreach_clamp_min_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MIN_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `max(x, min)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+pub fn _foreach_maximum_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MAXIMUM_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `max(x, min)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+pub fn _foreach_maximum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MAXIMUM_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `max(x, min)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+pub fn _foreach_maximum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MAXIMUM_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `max(x, min)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+pub fn _foreach_maximum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MAXIMUM_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_maximum")]
+pub fn _foreach_maximum_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MAXIMUM_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `max(x, min)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_maximum_")]
+pub fn _foreach_maximum_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MAXIMUM_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `min(x, max)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+pub fn _foreach_clamp_max_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MAX_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `min(x, max)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+pub fn _foreach_clamp_max_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MAX_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `min(x, max)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+pub fn _foreach_clamp_max_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `min(x, max)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+pub fn _foreach_clamp_max_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_clamp_max")]
+pub fn _foreach_clamp_max_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CLAMP_MAX_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_clamp_max_")]
+pub fn _foreach_clamp_max_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CLAMP_MAX_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `min(x, max)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+pub fn _foreach_minimum_scalar(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MINIMUM_SCALAR.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `min(x, max)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+pub fn _foreach_minimum_scalar_(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MINIMUM_SCALAR_.get(list_keys(self_))?)(self_, scalar)
+}
+
+/// `min(x, max)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+pub fn _foreach_minimum_scalar_list(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MINIMUM_SCALAR_LIST.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `min(x, max)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+pub fn _foreach_minimum_scalar_list_(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MINIMUM_SCALAR_LIST_.get(list_keys(self_))?)(self_, scalars)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list.
+#[doc(alias = "torch._foreach_minimum")]
+pub fn _foreach_minimum_list(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MINIMUM_LIST.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `min(x, max)` with a tensor as bound; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_minimum_")]
+pub fn _foreach_minimum_list_(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_MINIMUM_LIST_.get(list_keys(self_) | list_keys(other))?)(self_, other)
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+pub fn _foreach_lerp_scalar(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LERP_SCALAR.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+pub fn _foreach_lerp_scalar_(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LERP_SCALAR_.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+pub fn _foreach_lerp_scalar_list(
+    self_: &[Tensor],
+    tensors1: &[Tensor],
+    weight: &[Scalar],
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LERP_SCALAR_LIST.get(list_keys(self_) | list_keys(tensors1))?)(self_, tensors1, weight)
+}
+
+/// `self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+pub fn _foreach_lerp_scalar_list_(self_: &[Tensor], tensors1: &[Tensor], weight: &[Scalar]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LERP_SCALAR_LIST_.get(list_keys(self_) | list_keys(tensors1))?)(
+        self_, tensors1, weight,
+    )
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_lerp")]
+pub fn _foreach_lerp_list(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LERP_LIST.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
+        self_, tensors1, weights,
+    )
+}
+
+/// `self + weight * (end - self)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lerp_")]
+pub fn _foreach_lerp_list_(self_: &[Tensor], tensors1: &[Tensor], weights: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LERP_LIST_.get(list_keys(self_) | list_keys(tensors1) | list_keys(weights))?)(
+        self_, tensors1, weights,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+pub fn _foreach_addcmul_scalar_list(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCMUL_SCALAR_LIST.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+pub fn _foreach_addcmul_scalar_list_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCMUL_SCALAR_LIST_
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, scalars
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcmul")]
+pub fn _foreach_addcmul_tensor(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCMUL_TENSOR
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcmul_")]
+pub fn _foreach_addcmul_tensor_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCMUL_TENSOR_
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch._foreach_addcmul")]
+pub fn _foreach_addcmul_scalar(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: Scalar,
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCMUL_SCALAR.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 * tensor2`; for every tensor of a list. In place.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch._foreach_addcmul_")]
+pub fn _foreach_addcmul_scalar_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: Scalar,
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCMUL_SCALAR_.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+pub fn _foreach_addcdiv_scalar_list(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCDIV_SCALAR_LIST.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+pub fn _foreach_addcdiv_scalar_list_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &[Scalar],
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCDIV_SCALAR_LIST_
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, scalars
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+#[doc(alias = "torch._foreach_addcdiv")]
+pub fn _foreach_addcdiv_tensor(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCDIV_TENSOR
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_addcdiv_")]
+pub fn _foreach_addcdiv_tensor_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    scalars: &Tensor,
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCDIV_TENSOR_
+        .get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2) | scalars.key_set())?)(
+        self_, tensor1, tensor2, scalars,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch._foreach_addcdiv")]
+pub fn _foreach_addcdiv_scalar(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: Scalar,
+) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ADDCDIV_SCALAR.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// `self + value * tensor1 / tensor2`; for every tensor of a list. In place.
+///
+/// Documented defaults: `value = 1`.
+#[doc(alias = "torch._foreach_addcdiv_")]
+pub fn _foreach_addcdiv_scalar_(
+    self_: &[Tensor],
+    tensor1: &[Tensor],
+    tensor2: &[Tensor],
+    value: Scalar,
+) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ADDCDIV_SCALAR_.get(list_keys(self_) | list_keys(tensor1) | list_keys(tensor2))?)(
+        self_, tensor1, tensor2, value,
+    )
+}
+
+/// Largest element; NaN wins; for every tensor of a list.
+#[doc(alias = "torch._foreach_max")]
+pub fn _foreach_max(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_MAX.get(list_keys(self_))?)(self_)
+}
+
+/// Vector norm of all elements, or over dimensions; for every tensor of a list.
+///
+/// Documented defaults: `ord = 2`, `dtype = None`.
+#[doc(alias = "torch._foreach_norm")]
+pub fn _foreach_norm_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_NORM_SCALAR.get(list_keys(self_))?)(self_, ord, dtype)
+}
+
+/// Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
+///
+/// Documented defaults: `ord = 2`, `dtype = None`.
+#[doc(alias = "torch._foreach_powsum")]
+pub fn _foreach_powsum_scalar(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_POWSUM_SCALAR.get(list_keys(self_))?)(self_, ord, dtype)
+}
+
+/// Error function; for every tensor of a list.
+#[doc(alias = "torch._foreach_erf")]
+pub fn _foreach_erf(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ERF.get(list_keys(self_))?)(self_)
+}
+
+/// Error function; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_erf_")]
+pub fn _foreach_erf_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ERF_.get(list_keys(self_))?)(self_)
+}
+
+/// Complementary error function, `1 - erf(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_erfc")]
+pub fn _foreach_erfc(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ERFC.get(list_keys(self_))?)(self_)
+}
+
+/// Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_erfc_")]
+pub fn _foreach_erfc_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ERFC_.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm of the absolute value of the gamma function; for every tensor of a list.
+#[doc(alias = "torch._foreach_lgamma")]
+pub fn _foreach_lgamma(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LGAMMA.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_lgamma_")]
+pub fn _foreach_lgamma_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LGAMMA_.get(list_keys(self_))?)(self_)
+}
+
+/// Absolute value; of a complex number its magnitude, real; for every tensor of a list.
+#[doc(alias = "torch._foreach_abs")]
+pub fn _foreach_abs(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ABS.get(list_keys(self_))?)(self_)
+}
+
+/// Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_abs_")]
+pub fn _foreach_abs_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ABS_.get(list_keys(self_))?)(self_)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.
+#[doc(alias = "torch._foreach_sign")]
+pub fn _foreach_sign(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SIGN.get(list_keys(self_))?)(self_)
+}
+
+/// Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sign_")]
+pub fn _foreach_sign_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SIGN_.get(list_keys(self_))?)(self_)
+}
+
+/// Negates every element; for every tensor of a list.
+#[doc(alias = "torch._foreach_neg")]
+pub fn _foreach_neg(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_NEG.get(list_keys(self_))?)(self_)
+}
+
+/// Negates every element; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_neg_")]
+pub fn _foreach_neg_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_NEG_.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / x`; for every tensor of a list.
+#[doc(alias = "torch._foreach_reciprocal")]
+pub fn _foreach_reciprocal(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_RECIPROCAL.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / x`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_reciprocal_")]
+pub fn _foreach_reciprocal_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_RECIPROCAL_.get(list_keys(self_))?)(self_)
+}
+
+/// Square root; for every tensor of a list.
+#[doc(alias = "torch._foreach_sqrt")]
+pub fn _foreach_sqrt(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SQRT.get(list_keys(self_))?)(self_)
+}
+
+/// Square root; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sqrt_")]
+pub fn _foreach_sqrt_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SQRT_.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / sqrt(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_rsqrt")]
+pub fn _foreach_rsqrt(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_RSQRT.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / sqrt(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_rsqrt_")]
+pub fn _foreach_rsqrt_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_RSQRT_.get(list_keys(self_))?)(self_)
+}
+
+/// Exponential; for every tensor of a list.
+#[doc(alias = "torch._foreach_exp")]
+pub fn _foreach_exp(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_EXP.get(list_keys(self_))?)(self_)
+}
+
+/// Exponential; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_exp_")]
+pub fn _foreach_exp_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_EXP_.get(list_keys(self_))?)(self_)
+}
+
+/// `exp(x) - 1`, accurate near 0; for every tensor of a list.
+#[doc(alias = "torch._foreach_expm1")]
+pub fn _foreach_expm1(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_EXPM1.get(list_keys(self_))?)(self_)
+}
+
+/// `exp(x) - 1`, accurate near 0; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_expm1_")]
+pub fn _foreach_expm1_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_EXPM1_.get(list_keys(self_))?)(self_)
+}
+
+/// Natural logarithm; for every tensor of a list.
+#[doc(alias = "torch._foreach_log")]
+pub fn _foreach_log(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LOG.get(list_keys(self_))?)(self_)
+}
+
+/// Natural logarithm; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log_")]
+pub fn _foreach_log_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LOG_.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm to base 2; for every tensor of a list.
+#[doc(alias = "torch._foreach_log2")]
+pub fn _foreach_log2(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LOG2.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm to base 2; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log2_")]
+pub fn _foreach_log2_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LOG2_.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm to base 10; for every tensor of a list.
+#[doc(alias = "torch._foreach_log10")]
+pub fn _foreach_log10(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LOG10.get(list_keys(self_))?)(self_)
+}
+
+/// Logarithm to base 10; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log10_")]
+pub fn _foreach_log10_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LOG10_.get(list_keys(self_))?)(self_)
+}
+
+/// `log(1 + x)`, accurate near 0; for every tensor of a list.
+#[doc(alias = "torch._foreach_log1p")]
+pub fn _foreach_log1p(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_LOG1P.get(list_keys(self_))?)(self_)
+}
+
+/// `log(1 + x)`, accurate near 0; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_log1p_")]
+pub fn _foreach_log1p_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_LOG1P_.get(list_keys(self_))?)(self_)
+}
+
+/// Sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_sin")]
+pub fn _foreach_sin(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SIN.get(list_keys(self_))?)(self_)
+}
+
+/// Sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sin_")]
+pub fn _foreach_sin_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SIN_.get(list_keys(self_))?)(self_)
+}
+
+/// Cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_cos")]
+pub fn _foreach_cos(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_COS.get(list_keys(self_))?)(self_)
+}
+
+/// Cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_cos_")]
+pub fn _foreach_cos_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_COS_.get(list_keys(self_))?)(self_)
+}
+
+/// Tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_tan")]
+pub fn _foreach_tan(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_TAN.get(list_keys(self_))?)(self_)
+}
+
+/// Tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_tan_")]
+pub fn _foreach_tan_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_TAN_.get(list_keys(self_))?)(self_)
+}
+
+/// Arc sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_asin")]
+pub fn _foreach_asin(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ASIN.get(list_keys(self_))?)(self_)
+}
+
+/// Arc sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_asin_")]
+pub fn _foreach_asin_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ASIN_.get(list_keys(self_))?)(self_)
+}
+
+/// Arc cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_acos")]
+pub fn _foreach_acos(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ACOS.get(list_keys(self_))?)(self_)
+}
+
+/// Arc cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_acos_")]
+pub fn _foreach_acos_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ACOS_.get(list_keys(self_))?)(self_)
+}
+
+/// Arc tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_atan")]
+pub fn _foreach_atan(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ATAN.get(list_keys(self_))?)(self_)
+}
+
+/// Arc tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_atan_")]
+pub fn _foreach_atan_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ATAN_.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic sine; for every tensor of a list.
+#[doc(alias = "torch._foreach_sinh")]
+pub fn _foreach_sinh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SINH.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic sine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sinh_")]
+pub fn _foreach_sinh_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SINH_.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic cosine; for every tensor of a list.
+#[doc(alias = "torch._foreach_cosh")]
+pub fn _foreach_cosh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_COSH.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic cosine; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_cosh_")]
+pub fn _foreach_cosh_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_COSH_.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic tangent; for every tensor of a list.
+#[doc(alias = "torch._foreach_tanh")]
+pub fn _foreach_tanh(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_TANH.get(list_keys(self_))?)(self_)
+}
+
+/// Hyperbolic tangent; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_tanh_")]
+pub fn _foreach_tanh_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_TANH_.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds down; for every tensor of a list.
+#[doc(alias = "torch._foreach_floor")]
+pub fn _foreach_floor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_FLOOR.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds down; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_floor_")]
+pub fn _foreach_floor_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_FLOOR_.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds up; for every tensor of a list.
+#[doc(alias = "torch._foreach_ceil")]
+pub fn _foreach_ceil(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_CEIL.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds up; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_ceil_")]
+pub fn _foreach_ceil_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_CEIL_.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds towards zero; for every tensor of a list.
+#[doc(alias = "torch._foreach_trunc")]
+pub fn _foreach_trunc(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_TRUNC.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds towards zero; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_trunc_")]
+pub fn _foreach_trunc_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_TRUNC_.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list.
+#[doc(alias = "torch._foreach_round")]
+pub fn _foreach_round(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_ROUND.get(list_keys(self_))?)(self_)
+}
+
+/// Rounds to the nearest integer, or to `decimals` places, halves to even; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_round_")]
+pub fn _foreach_round_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_ROUND_.get(list_keys(self_))?)(self_)
+}
+
+/// The part behind the point: `x - trunc(x)`; for every tensor of a list.
+#[doc(alias = "torch._foreach_frac")]
+pub fn _foreach_frac(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_FRAC.get(list_keys(self_))?)(self_)
+}
+
+/// The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_frac_")]
+pub fn _foreach_frac_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_FRAC_.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / (1 + exp(-x))`; for every tensor of a list.
+#[doc(alias = "torch._foreach_sigmoid")]
+pub fn _foreach_sigmoid(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    (foreach::_FOREACH_SIGMOID.get(list_keys(self_))?)(self_)
+}
+
+/// `1 / (1 + exp(-x))`; for every tensor of a list. In place.
+#[doc(alias = "torch._foreach_sigmoid_")]
+pub fn _foreach_sigmoid_(self_: &[Tensor]) -> Result<()> {
+    for t in self_ {
+        out::writable(t)?;
+    }
+    (foreach::_FOREACH_SIGMOID_.get(list_keys(self_))?)(self_)
 }

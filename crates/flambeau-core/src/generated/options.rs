@@ -145,6 +145,62 @@ impl AddrOptions {
     }
 }
 
+/// Keyword arguments of `torch.addmm`.
+#[derive(Clone, Debug)]
+pub struct AddmmDtypeOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for AddmmDtypeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl AddmmDtypeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        AddmmDtypeOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.baddbmm`.
+#[derive(Clone, Debug)]
+pub struct BaddbmmDtypeOptions {
+    pub(super) beta: Scalar,
+    pub(super) alpha: Scalar,
+}
+impl Default for BaddbmmDtypeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl BaddbmmDtypeOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        BaddbmmDtypeOptions { beta: Scalar::Int(1), alpha: Scalar::Int(1) }
+    }
+    /// Sets `beta` (default `1`).
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Self {
+        self.beta = beta.into();
+        self
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
 /// Keyword arguments of `torch.isclose`.
 #[derive(Clone, Debug)]
 pub struct IscloseOptions {
@@ -1096,6 +1152,28 @@ impl DiagonalScatterOptions {
     }
 }
 
+/// Keyword arguments of `Tensor.fill_diagonal_`.
+#[derive(Clone, Debug)]
+pub struct FillDiagonalInplaceOptions {
+    pub(super) wrap: bool,
+}
+impl Default for FillDiagonalInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FillDiagonalInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FillDiagonalInplaceOptions { wrap: false }
+    }
+    /// Sets `wrap` (default `false`).
+    pub fn wrap(mut self, wrap: bool) -> Self {
+        self.wrap = wrap;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.cat`.
 #[derive(Clone, Debug)]
 pub struct CatOptions {
@@ -1396,6 +1474,447 @@ impl DiagflatOptions {
     /// Sets `offset` (default `0`).
     pub fn offset(mut self, offset: i64) -> Self {
         self.offset = offset;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientOptions {
+    pub(super) spacing: Option<Scalar>,
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientOptions { spacing: None, dim: None, edge_order: 1 }
+    }
+    /// Sets `spacing` (default `None`).
+    pub fn spacing(mut self, spacing: impl Into<Scalar>) -> Self {
+        self.spacing = Some(spacing.into());
+        self
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingsOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingsOptions { dim: None, edge_order: 1 }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientSpacingsDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientSpacingsDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientSpacingsDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientSpacingsDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientCoordinatesOptions {
+    pub(super) dim: Option<i64>,
+    pub(super) edge_order: i64,
+}
+impl Default for GradientCoordinatesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientCoordinatesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientCoordinatesOptions { dim: None, edge_order: 1 }
+    }
+    /// Sets `dim` (default `None`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = Some(dim);
+        self
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gradient`.
+#[derive(Clone, Debug)]
+pub struct GradientCoordinatesDimsOptions {
+    pub(super) edge_order: i64,
+}
+impl Default for GradientCoordinatesDimsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GradientCoordinatesDimsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GradientCoordinatesDimsOptions { edge_order: 1 }
+    }
+    /// Sets `edge_order` (default `1`).
+    pub fn edge_order(mut self, edge_order: i64) -> Self {
+        self.edge_order = edge_order;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.segment_reduce`.
+#[derive(Clone, Debug)]
+pub struct SegmentReduceOptions {
+    pub(super) lengths: Option<Tensor>,
+    pub(super) indices: Option<Tensor>,
+    pub(super) offsets: Option<Tensor>,
+    pub(super) axis: i64,
+    pub(super) unsafe_: bool,
+    pub(super) initial: Option<Scalar>,
+}
+impl Default for SegmentReduceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SegmentReduceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SegmentReduceOptions {
+            lengths: None,
+            indices: None,
+            offsets: None,
+            axis: 0,
+            unsafe_: false,
+            initial: None,
+        }
+    }
+    /// Sets `lengths` (default `None`).
+    pub fn lengths(mut self, lengths: &Tensor) -> Self {
+        self.lengths = Some(lengths.clone());
+        self
+    }
+    /// Sets `indices` (default `None`).
+    pub fn indices(mut self, indices: &Tensor) -> Self {
+        self.indices = Some(indices.clone());
+        self
+    }
+    /// Sets `offsets` (default `None`).
+    pub fn offsets(mut self, offsets: &Tensor) -> Self {
+        self.offsets = Some(offsets.clone());
+        self
+    }
+    /// Sets `axis` (default `0`).
+    pub fn axis(mut self, axis: i64) -> Self {
+        self.axis = axis;
+        self
+    }
+    /// Sets `unsafe` (default `false`).
+    pub fn unsafe_(mut self, unsafe_: bool) -> Self {
+        self.unsafe_ = unsafe_;
+        self
+    }
+    /// Sets `initial` (default `None`).
+    pub fn initial(mut self, initial: impl Into<Scalar>) -> Self {
+        self.initial = Some(initial.into());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogram`.
+#[derive(Clone, Debug)]
+pub struct HistogramEdgesOptions {
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramEdgesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramEdgesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramEdgesOptions { weight: None, density: false }
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogram`.
+#[derive(Clone, Debug)]
+pub struct HistogramOptions {
+    pub(super) bins: i64,
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramOptions { bins: 100, range: None, weight: None, density: false }
+    }
+    /// Sets `bins` (default `100`).
+    pub fn bins(mut self, bins: i64) -> Self {
+        self.bins = bins;
+        self
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddEdgesOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddEdgesOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddEdgesOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddEdgesOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.histogramdd`.
+#[derive(Clone, Debug)]
+pub struct HistogramddBinsOptions {
+    pub(super) range: Option<Vec<f64>>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) density: bool,
+}
+impl Default for HistogramddBinsOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HistogramddBinsOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HistogramddBinsOptions { range: None, weight: None, density: false }
+    }
+    /// Sets `range` (default `None`).
+    pub fn range(mut self, range: &[f64]) -> Self {
+        self.range = Some(range.to_vec());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `density` (default `false`).
+    pub fn density(mut self, density: bool) -> Self {
+        self.density = density;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.hash_tensor`.
+#[derive(Clone, Debug)]
+pub struct HashTensorOptions {
+    pub(super) dim: Vec<i64>,
+    pub(super) keepdim: bool,
+    pub(super) mode: i64,
+}
+impl Default for HashTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl HashTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        HashTensorOptions { dim: vec![], keepdim: false, mode: 0 }
+    }
+    /// Sets `dim` (default `[]`).
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = dim.into_dims().to_vec();
+        self
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// Sets `mode` (default `0`).
+    pub fn mode(mut self, mode: i64) -> Self {
+        self.mode = mode;
         self
     }
 }
@@ -2141,6 +2660,50 @@ impl BinomialOptions {
     /// The documented defaults.
     pub fn new() -> Self {
         BinomialOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch._standard_gamma`.
+#[derive(Clone, Debug)]
+pub struct StandardGammaOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for StandardGammaOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl StandardGammaOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        StandardGammaOptions { generator: None }
+    }
+    /// Sets `generator` (default `None`).
+    pub fn generator(mut self, generator: &Generator) -> Self {
+        self.generator = Some(generator.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch._sample_dirichlet`.
+#[derive(Clone, Debug)]
+pub struct SampleDirichletOptions {
+    pub(super) generator: Option<Generator>,
+}
+impl Default for SampleDirichletOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl SampleDirichletOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        SampleDirichletOptions { generator: None }
     }
     /// Sets `generator` (default `None`).
     pub fn generator(mut self, generator: &Generator) -> Self {
@@ -3111,6 +3674,56 @@ impl NanquantileScalarOptions {
     /// Sets `interpolation` (default `"linear"`).
     pub fn interpolation(mut self, interpolation: &str) -> Self {
         self.interpolation = interpolation.to_string();
+        self
+    }
+}
+
+/// Keyword arguments of `torch.frobenius_norm`.
+#[derive(Clone, Debug)]
+pub struct FrobeniusNormOptions {
+    pub(super) keepdim: bool,
+}
+impl Default for FrobeniusNormOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FrobeniusNormOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FrobeniusNormOptions { keepdim: false }
+    }
+    /// Sets `keepdim` (default `false`).
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+/// Keyword arguments of `torch.norm_except_dim`.
+#[derive(Clone, Debug)]
+pub struct NormExceptDimOptions {
+    pub(super) pow: i64,
+    pub(super) dim: i64,
+}
+impl Default for NormExceptDimOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl NormExceptDimOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        NormExceptDimOptions { pow: 2, dim: 0 }
+    }
+    /// Sets `pow` (default `2`).
+    pub fn pow(mut self, pow: i64) -> Self {
+        self.pow = pow;
+        self
+    }
+    /// Sets `dim` (default `0`).
+    pub fn dim(mut self, dim: i64) -> Self {
+        self.dim = dim;
         self
     }
 }
@@ -4123,5 +4736,325 @@ impl KaiserWindowOptions {
 impl<T: Into<TensorOptions>> From<T> for KaiserWindowOptions {
     fn from(o: T) -> Self {
         Self::new().options(o)
+    }
+}
+
+/// Keyword arguments of `torch._foreach_clone`.
+#[derive(Clone, Debug)]
+pub struct ForeachCloneOptions {
+    pub(super) memory_format: Option<MemoryFormat>,
+}
+impl Default for ForeachCloneOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachCloneOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachCloneOptions { memory_format: None }
+    }
+    /// Sets `memory_format` (default `None`).
+    pub fn memory_format(mut self, memory_format: MemoryFormat) -> Self {
+        self.memory_format = Some(memory_format);
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_copy_`.
+#[derive(Clone, Debug)]
+pub struct ForeachCopyInplaceOptions {
+    pub(super) non_blocking: bool,
+}
+impl Default for ForeachCopyInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachCopyInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachCopyInplaceOptions { non_blocking: false }
+    }
+    /// Sets `non_blocking` (default `false`).
+    pub fn non_blocking(mut self, non_blocking: bool) -> Self {
+        self.non_blocking = non_blocking;
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_add`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddTensorOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachAddTensorOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddTensorOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddTensorOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_add_`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddTensorInplaceOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachAddTensorInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddTensorInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddTensorInplaceOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_add`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddListOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachAddListOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddListOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddListOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_add_`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddListInplaceOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachAddListInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddListInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddListInplaceOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_sub`.
+#[derive(Clone, Debug)]
+pub struct ForeachSubListOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachSubListOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachSubListOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachSubListOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_sub_`.
+#[derive(Clone, Debug)]
+pub struct ForeachSubListInplaceOptions {
+    pub(super) alpha: Scalar,
+}
+impl Default for ForeachSubListInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachSubListInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachSubListInplaceOptions { alpha: Scalar::Int(1) }
+    }
+    /// Sets `alpha` (default `1`).
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Self {
+        self.alpha = alpha.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_addcmul`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddcmulScalarOptions {
+    pub(super) value: Scalar,
+}
+impl Default for ForeachAddcmulScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddcmulScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddcmulScalarOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_addcmul_`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddcmulScalarInplaceOptions {
+    pub(super) value: Scalar,
+}
+impl Default for ForeachAddcmulScalarInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddcmulScalarInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddcmulScalarInplaceOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_addcdiv`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddcdivScalarOptions {
+    pub(super) value: Scalar,
+}
+impl Default for ForeachAddcdivScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddcdivScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddcdivScalarOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_addcdiv_`.
+#[derive(Clone, Debug)]
+pub struct ForeachAddcdivScalarInplaceOptions {
+    pub(super) value: Scalar,
+}
+impl Default for ForeachAddcdivScalarInplaceOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachAddcdivScalarInplaceOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachAddcdivScalarInplaceOptions { value: Scalar::Int(1) }
+    }
+    /// Sets `value` (default `1`).
+    pub fn value(mut self, value: impl Into<Scalar>) -> Self {
+        self.value = value.into();
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_norm`.
+#[derive(Clone, Debug)]
+pub struct ForeachNormScalarOptions {
+    pub(super) ord: Scalar,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for ForeachNormScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachNormScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachNormScalarOptions { ord: Scalar::Int(2), dtype: None }
+    }
+    /// Sets `ord` (default `2`).
+    pub fn ord(mut self, ord: impl Into<Scalar>) -> Self {
+        self.ord = ord.into();
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Keyword arguments of `torch._foreach_powsum`.
+#[derive(Clone, Debug)]
+pub struct ForeachPowsumScalarOptions {
+    pub(super) ord: Scalar,
+    pub(super) dtype: Option<DType>,
+}
+impl Default for ForeachPowsumScalarOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ForeachPowsumScalarOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        ForeachPowsumScalarOptions { ord: Scalar::Int(2), dtype: None }
+    }
+    /// Sets `ord` (default `2`).
+    pub fn ord(mut self, ord: impl Into<Scalar>) -> Self {
+        self.ord = ord.into();
+        self
+    }
+    /// Sets `dtype` (default `None`).
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
     }
 }

@@ -283,11 +283,14 @@ fn rsub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor>
         .and_then(Results::from_values)
 }
 
+fn rsub_scalar_cpu(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    graph::named(&"RsubBackward1", || f::rsub_scalar(self_, other, alpha))
+}
 /// Type of [`RSUB_SCALAR`].
 pub type RsubScalarFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `rsub.Scalar`: Subtracts the input, scaled by `alpha`, from a number.
 pub static RSUB_SCALAR: Op<RsubScalarFn> =
-    Op::composite(&RSUB_SCALAR_INFO, f::rsub_scalar, rsub_scalar_adaptor);
+    Op::composite(&RSUB_SCALAR_INFO, rsub_scalar_cpu, rsub_scalar_adaptor);
 static RSUB_SCALAR_INFO: OpInfo = OpInfo {
     name: "rsub.Scalar",
     owner: "flambeau-core",
@@ -3218,10 +3221,13 @@ fn nextafter_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Re
     Ok(())
 }
 
+fn ldexp_cpu(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    graph::named(&"LdexpBackward0", || f::ldexp(self_, other))
+}
 /// Type of [`LDEXP`].
 pub type LdexpFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `ldexp.Tensor`: `self * 2^other`.
-pub static LDEXP: Op<LdexpFn> = Op::composite(&LDEXP_INFO, f::ldexp, ldexp_adaptor);
+pub static LDEXP: Op<LdexpFn> = Op::composite(&LDEXP_INFO, ldexp_cpu, ldexp_adaptor);
 static LDEXP_INFO: OpInfo = OpInfo {
     name: "ldexp.Tensor",
     owner: "flambeau-core",

@@ -577,6 +577,220 @@ fn rand_adaptor(
     .and_then(Results::from_values)
 }
 
+fn rand_out_cpu(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("rand", out, &r)
+}
+fn rand_out_cuda(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("rand", out, &r)
+}
+fn rand_out_meta(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("rand", out, &r)
+}
+fn rand_out_private(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::rand(size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("rand", out, &r)
+}
+/// Type of [`RAND_OUT`].
+pub type RandOutFn = fn(
+    &[i64],
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `rand.out`: A tensor of uniform numbers of `[0, 1)`.
+pub static RAND_OUT: Op<RandOutFn> = Op::new(
+    &RAND_OUT_INFO,
+    &[
+        (Key::Cpu, rand_out_cpu),
+        (Key::Cuda, rand_out_cuda),
+        (Key::Meta, rand_out_meta),
+        (Key::Private, rand_out_private),
+    ],
+    rand_out_adaptor,
+);
+static RAND_OUT_INFO: OpInfo = OpInfo {
+    name: "rand.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("size", Ty::IntList(0), D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.rand"],
+    composite: false,
+    boxed: rand_out_boxed,
+    doc: "A tensor of uniform numbers of `[0, 1)`.",
+    grad: Differentiability::None,
+};
+fn rand_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::rand_out(
+        &arg::<Vec<i64>>(a, 0)?,
+        arg::<Option<Generator>>(a, 1)?.as_ref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn rand_out_adaptor(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &RAND_OUT_INFO,
+        vec![
+            size.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`RAND_LIKE_GENERATOR`].
+pub type RandLikeGeneratorFn = fn(
+    &Tensor,
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+/// `rand_like.generator`: `rand_like` with a generator.
+pub static RAND_LIKE_GENERATOR: Op<RandLikeGeneratorFn> = Op::new(
+    &RAND_LIKE_GENERATOR_INFO,
+    &[
+        (Key::Cpu, f::rand_like_generator),
+        (Key::Cuda, f::rand_like_generator),
+        (Key::Meta, f::rand_like_generator),
+        (Key::Private, f::rand_like_generator),
+    ],
+    rand_like_generator_adaptor,
+);
+static RAND_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
+    name: "rand_like.generator",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            kw("generator", Ty::OptGenerator, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            kw("memory_format", Ty::OptMemoryFormat, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.rand_like"],
+    composite: false,
+    boxed: rand_like_generator_boxed,
+    doc: "`rand_like` with a generator.",
+    grad: Differentiability::None,
+};
+fn rand_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rand_like_generator(
+        tensor_arg(a, 0)?,
+        arg::<Option<Generator>>(a, 1)?.as_ref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn rand_like_generator_adaptor(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    call_fallback(
+        &RAND_LIKE_GENERATOR_INFO,
+        vec![
+            self_.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            memory_format.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
 /// Type of [`RAND_LIKE`].
 pub type RandLikeFn = fn(
     &Tensor,
@@ -706,6 +920,220 @@ fn randn_adaptor(
             layout.into_value(),
             device.into_value(),
             pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn randn_out_cpu(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randn", out, &r)
+}
+fn randn_out_cuda(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randn", out, &r)
+}
+fn randn_out_meta(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randn", out, &r)
+}
+fn randn_out_private(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randn(size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randn", out, &r)
+}
+/// Type of [`RANDN_OUT`].
+pub type RandnOutFn = fn(
+    &[i64],
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `randn.out`: A tensor of standard normal numbers.
+pub static RANDN_OUT: Op<RandnOutFn> = Op::new(
+    &RANDN_OUT_INFO,
+    &[
+        (Key::Cpu, randn_out_cpu),
+        (Key::Cuda, randn_out_cuda),
+        (Key::Meta, randn_out_meta),
+        (Key::Private, randn_out_private),
+    ],
+    randn_out_adaptor,
+);
+static RANDN_OUT_INFO: OpInfo = OpInfo {
+    name: "randn.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("size", Ty::IntList(0), D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.randn"],
+    composite: false,
+    boxed: randn_out_boxed,
+    doc: "A tensor of standard normal numbers.",
+    grad: Differentiability::None,
+};
+fn randn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::randn_out(
+        &arg::<Vec<i64>>(a, 0)?,
+        arg::<Option<Generator>>(a, 1)?.as_ref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn randn_out_adaptor(
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &RANDN_OUT_INFO,
+        vec![
+            size.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`RANDN_LIKE_GENERATOR`].
+pub type RandnLikeGeneratorFn = fn(
+    &Tensor,
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+/// `randn_like.generator`: `randn_like` with a generator.
+pub static RANDN_LIKE_GENERATOR: Op<RandnLikeGeneratorFn> = Op::new(
+    &RANDN_LIKE_GENERATOR_INFO,
+    &[
+        (Key::Cpu, f::randn_like_generator),
+        (Key::Cuda, f::randn_like_generator),
+        (Key::Meta, f::randn_like_generator),
+        (Key::Private, f::randn_like_generator),
+    ],
+    randn_like_generator_adaptor,
+);
+static RANDN_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
+    name: "randn_like.generator",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            kw("generator", Ty::OptGenerator, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            kw("memory_format", Ty::OptMemoryFormat, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.randn_like"],
+    composite: false,
+    boxed: randn_like_generator_boxed,
+    doc: "`randn_like` with a generator.",
+    grad: Differentiability::None,
+};
+fn randn_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::randn_like_generator(
+        tensor_arg(a, 0)?,
+        arg::<Option<Generator>>(a, 1)?.as_ref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn randn_like_generator_adaptor(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    call_fallback(
+        &RANDN_LIKE_GENERATOR_INFO,
+        vec![
+            self_.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            memory_format.into_value(),
         ],
     )
     .and_then(Results::from_values)
@@ -850,6 +1278,151 @@ fn randint_adaptor(
     .and_then(Results::from_values)
 }
 
+fn randint_out_cpu(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randint", out, &r)
+}
+fn randint_out_cuda(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randint", out, &r)
+}
+fn randint_out_meta(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randint", out, &r)
+}
+fn randint_out_private(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randint(high, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randint", out, &r)
+}
+/// Type of [`RANDINT_OUT`].
+pub type RandintOutFn = fn(
+    i64,
+    &[i64],
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `randint.out`: A tensor of integers of `[0, high)`.
+pub static RANDINT_OUT: Op<RandintOutFn> = Op::new(
+    &RANDINT_OUT_INFO,
+    &[
+        (Key::Cpu, randint_out_cpu),
+        (Key::Cuda, randint_out_cuda),
+        (Key::Meta, randint_out_meta),
+        (Key::Private, randint_out_private),
+    ],
+    randint_out_adaptor,
+);
+static RANDINT_OUT_INFO: OpInfo = OpInfo {
+    name: "randint.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("high", Ty::Int, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.randint"],
+    composite: false,
+    boxed: randint_out_boxed,
+    doc: "A tensor of integers of `[0, high)`.",
+    grad: Differentiability::None,
+};
+fn randint_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::randint_out(
+        arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Generator>>(a, 2)?.as_ref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn randint_out_adaptor(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &RANDINT_OUT_INFO,
+        vec![
+            high.into_value(),
+            size.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`RANDINT_LOW`].
 pub type RandintLowFn = fn(
     i64,
@@ -928,6 +1501,331 @@ fn randint_low_adaptor(
             layout.into_value(),
             device.into_value(),
             pin_memory.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn randint_low_out_cpu(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randint_low", out, &r)
+}
+fn randint_low_out_cuda(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randint_low", out, &r)
+}
+fn randint_low_out_meta(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randint_low", out, &r)
+}
+fn randint_low_out_private(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randint_low(low, high, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randint_low", out, &r)
+}
+/// Type of [`RANDINT_LOW_OUT`].
+pub type RandintLowOutFn = fn(
+    i64,
+    i64,
+    &[i64],
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `randint.low_out`: A tensor of integers of `[low, high)`.
+pub static RANDINT_LOW_OUT: Op<RandintLowOutFn> = Op::new(
+    &RANDINT_LOW_OUT_INFO,
+    &[
+        (Key::Cpu, randint_low_out_cpu),
+        (Key::Cuda, randint_low_out_cuda),
+        (Key::Meta, randint_low_out_meta),
+        (Key::Private, randint_low_out_private),
+    ],
+    randint_low_out_adaptor,
+);
+static RANDINT_LOW_OUT_INFO: OpInfo = OpInfo {
+    name: "randint.low_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("low", Ty::Int, D::Required),
+            a("high", Ty::Int, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.randint"],
+    composite: false,
+    boxed: randint_low_out_boxed,
+    doc: "A tensor of integers of `[low, high)`.",
+    grad: Differentiability::None,
+};
+fn randint_low_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 8)?;
+    ops::randint_low_out(
+        arg(a, 0)?,
+        arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        arg::<Option<Generator>>(a, 3)?.as_ref(),
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn randint_low_out_adaptor(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &RANDINT_LOW_OUT_INFO,
+        vec![
+            low.into_value(),
+            high.into_value(),
+            size.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`RANDINT_LIKE_GENERATOR`].
+pub type RandintLikeGeneratorFn = fn(
+    &Tensor,
+    i64,
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+/// `randint_like.generator`: `randint_like` with a generator.
+pub static RANDINT_LIKE_GENERATOR: Op<RandintLikeGeneratorFn> = Op::new(
+    &RANDINT_LIKE_GENERATOR_INFO,
+    &[
+        (Key::Cpu, f::randint_like_generator),
+        (Key::Cuda, f::randint_like_generator),
+        (Key::Meta, f::randint_like_generator),
+        (Key::Private, f::randint_like_generator),
+    ],
+    randint_like_generator_adaptor,
+);
+static RANDINT_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
+    name: "randint_like.generator",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("high", Ty::Int, D::Required),
+            kw("generator", Ty::OptGenerator, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            kw("memory_format", Ty::OptMemoryFormat, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.randint_like"],
+    composite: false,
+    boxed: randint_like_generator_boxed,
+    doc: "`randint_like` with a generator.",
+    grad: Differentiability::None,
+};
+fn randint_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::randint_like_generator(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Generator>>(a, 2)?.as_ref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn randint_like_generator_adaptor(
+    self_: &Tensor,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    call_fallback(
+        &RANDINT_LIKE_GENERATOR_INFO,
+        vec![
+            self_.into_value(),
+            high.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            memory_format.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`RANDINT_LIKE_LOW_GENERATOR`].
+pub type RandintLikeLowGeneratorFn = fn(
+    &Tensor,
+    i64,
+    i64,
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+/// `randint_like.low_generator_dtype`: `randint_like` from `low`, with a generator.
+pub static RANDINT_LIKE_LOW_GENERATOR: Op<RandintLikeLowGeneratorFn> = Op::new(
+    &RANDINT_LIKE_LOW_GENERATOR_INFO,
+    &[
+        (Key::Cpu, f::randint_like_low_generator),
+        (Key::Cuda, f::randint_like_low_generator),
+        (Key::Meta, f::randint_like_low_generator),
+        (Key::Private, f::randint_like_low_generator),
+    ],
+    randint_like_low_generator_adaptor,
+);
+static RANDINT_LIKE_LOW_GENERATOR_INFO: OpInfo = OpInfo {
+    name: "randint_like.low_generator_dtype",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("low", Ty::Int, D::Required),
+            a("high", Ty::Int, D::Required),
+            kw("generator", Ty::OptGenerator, D::Required),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            kw("memory_format", Ty::OptMemoryFormat, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.randint_like"],
+    composite: false,
+    boxed: randint_like_low_generator_boxed,
+    doc: "`randint_like` from `low`, with a generator.",
+    grad: Differentiability::None,
+};
+fn randint_like_low_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::randint_like_low_generator(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg::<Option<Generator>>(a, 3)?.as_ref(),
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        arg(a, 8)?,
+    )?
+    .into_values())
+}
+fn randint_like_low_generator_adaptor(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    call_fallback(
+        &RANDINT_LIKE_LOW_GENERATOR_INFO,
+        vec![
+            self_.into_value(),
+            low.into_value(),
+            high.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            memory_format.into_value(),
         ],
     )
     .and_then(Results::from_values)
@@ -1167,6 +2065,142 @@ fn randperm_adaptor(
     .and_then(Results::from_values)
 }
 
+fn randperm_out_cpu(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randperm", out, &r)
+}
+fn randperm_out_cuda(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randperm", out, &r)
+}
+fn randperm_out_meta(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randperm", out, &r)
+}
+fn randperm_out_private(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::randperm(n, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("randperm", out, &r)
+}
+/// Type of [`RANDPERM_OUT`].
+pub type RandpermOutFn = fn(
+    i64,
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `randperm.out`: A random permutation of `0..n`.
+pub static RANDPERM_OUT: Op<RandpermOutFn> = Op::new(
+    &RANDPERM_OUT_INFO,
+    &[
+        (Key::Cpu, randperm_out_cpu),
+        (Key::Cuda, randperm_out_cuda),
+        (Key::Meta, randperm_out_meta),
+        (Key::Private, randperm_out_private),
+    ],
+    randperm_out_adaptor,
+);
+static RANDPERM_OUT_INFO: OpInfo = OpInfo {
+    name: "randperm.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("n", Ty::Int, D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.randperm"],
+    composite: false,
+    boxed: randperm_out_boxed,
+    doc: "A random permutation of `0..n`.",
+    grad: Differentiability::None,
+};
+fn randperm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 6)?;
+    ops::randperm_out(
+        arg(a, 0)?,
+        arg::<Option<Generator>>(a, 1)?.as_ref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn randperm_out_adaptor(
+    n: i64,
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &RANDPERM_OUT_INFO,
+        vec![
+            n.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`NORMAL_FLOAT_FLOAT`].
 pub type NormalFloatFloatFn = fn(
     f64,
@@ -1248,6 +2282,160 @@ fn normal_float_float_adaptor(
         ],
     )
     .and_then(Results::from_values)
+}
+
+fn normal_float_float_out_cpu(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("normal_float_float", out, &r)
+}
+fn normal_float_float_out_cuda(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("normal_float_float", out, &r)
+}
+fn normal_float_float_out_meta(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("normal_float_float", out, &r)
+}
+fn normal_float_float_out_private(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::as_factory(out, dtype, layout, device)?;
+    let (dtype, device) = (Some(out.dtype()), Some(out.device()));
+    let r = f::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory)?;
+    out::copy_to_out("normal_float_float", out, &r)
+}
+/// Type of [`NORMAL_FLOAT_FLOAT_OUT`].
+pub type NormalFloatFloatOutFn = fn(
+    f64,
+    f64,
+    &[i64],
+    Option<&Generator>,
+    Option<DType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    &mut Tensor,
+) -> Result<()>;
+/// `normal.float_float_out`: Normally distributed numbers.
+pub static NORMAL_FLOAT_FLOAT_OUT: Op<NormalFloatFloatOutFn> = Op::new(
+    &NORMAL_FLOAT_FLOAT_OUT_INFO,
+    &[
+        (Key::Cpu, normal_float_float_out_cpu),
+        (Key::Cuda, normal_float_float_out_cuda),
+        (Key::Meta, normal_float_float_out_meta),
+        (Key::Private, normal_float_float_out_private),
+    ],
+    normal_float_float_out_adaptor,
+);
+static NORMAL_FLOAT_FLOAT_OUT_INFO: OpInfo = OpInfo {
+    name: "normal.float_float_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("mean", Ty::Float, D::Required),
+            a("std", Ty::Float, D::Required),
+            a("size", Ty::IntList(0), D::Required),
+            kw("generator", Ty::OptGenerator, D::None),
+            kw("dtype", Ty::OptDType, D::None),
+            kw("layout", Ty::OptLayout, D::None),
+            kw("device", Ty::OptDevice, D::None),
+            kw("pin_memory", Ty::OptBool, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.normal"],
+    composite: false,
+    boxed: normal_float_float_out_boxed,
+    doc: "Normally distributed numbers.",
+    grad: Differentiability::None,
+};
+fn normal_float_float_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 8)?;
+    ops::normal_float_float_out(
+        arg(a, 0)?,
+        arg(a, 1)?,
+        &arg::<Vec<i64>>(a, 2)?,
+        arg::<Option<Generator>>(a, 3)?.as_ref(),
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn normal_float_float_out_adaptor(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NORMAL_FLOAT_FLOAT_OUT_INFO,
+        vec![
+            mean.into_value(),
+            std.into_value(),
+            size.into_value(),
+            generator.into_value(),
+            dtype.into_value(),
+            layout.into_value(),
+            device.into_value(),
+            pin_memory.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`NORMAL_TENSOR_FLOAT`].
@@ -1750,4 +2938,327 @@ fn binomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn binomial_adaptor(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     call_fallback(&BINOMIAL_INFO, vec![count.into_value(), prob.into_value(), generator.into_value()])
         .and_then(Results::from_values)
+}
+
+/// Type of [`STANDARD_GAMMA`].
+pub type StandardGammaFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
+/// `_standard_gamma`: Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+pub static STANDARD_GAMMA: Op<StandardGammaFn> = Op::new(
+    &STANDARD_GAMMA_INFO,
+    &[(Key::Cpu, f::standard_gamma), (Key::Meta, f::standard_gamma_meta_fn)],
+    standard_gamma_adaptor,
+);
+static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
+    name: "_standard_gamma",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("generator", Ty::OptGenerator, D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._standard_gamma"],
+    composite: false,
+    boxed: standard_gamma_boxed,
+    doc: "Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.",
+    grad: Differentiability::Formula,
+};
+fn standard_gamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::standard_gamma(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
+}
+fn standard_gamma_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    call_fallback(&STANDARD_GAMMA_INFO, vec![self_.into_value(), generator.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn standard_gamma_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::standard_gamma(self_, generator)?;
+    out::copy_to_out("standard_gamma", out, &r)
+}
+fn standard_gamma_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::standard_gamma_meta_fn(self_, generator)?;
+    out::copy_to_out("standard_gamma", out, &r)
+}
+/// Type of [`STANDARD_GAMMA_OUT`].
+pub type StandardGammaOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
+/// `_standard_gamma.out`: Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+pub static STANDARD_GAMMA_OUT: Op<StandardGammaOutFn> = Op::new(
+    &STANDARD_GAMMA_OUT_INFO,
+    &[(Key::Cpu, standard_gamma_out_cpu), (Key::Meta, standard_gamma_out_meta)],
+    standard_gamma_out_adaptor,
+);
+static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
+    name: "_standard_gamma.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("generator", Ty::OptGenerator, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._standard_gamma"],
+    composite: false,
+    boxed: standard_gamma_out_boxed,
+    doc: "Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.",
+    grad: Differentiability::Formula,
+};
+fn standard_gamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::standard_gamma_out(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref(), &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn standard_gamma_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &STANDARD_GAMMA_OUT_INFO,
+        vec![self_.into_value(), generator.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static STANDARD_GAMMA_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "standard_gamma_grad",
+    label: "_standard_gamma_grad_cpu",
+    kernel: &flambeau_cpu::pointwise::STANDARD_GAMMA_GRAD,
+    promote: Promote::Default,
+};
+fn standard_gamma_grad_kernel(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    f::standard_gamma_grad_check(self_, output)?;
+    iter::pointwise(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[])
+}
+/// Type of [`STANDARD_GAMMA_GRAD`].
+pub type StandardGammaGradFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// `_standard_gamma_grad`: The derivative of samples `output` of gamma distributions for their shapes.
+pub static STANDARD_GAMMA_GRAD: Op<StandardGammaGradFn> = Op::new(
+    &STANDARD_GAMMA_GRAD_INFO,
+    &[(Key::Cpu, standard_gamma_grad_kernel), (Key::Meta, standard_gamma_grad_kernel)],
+    standard_gamma_grad_adaptor,
+);
+static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
+    name: "_standard_gamma_grad",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("output", Ty::Tensor, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._standard_gamma_grad"],
+    composite: false,
+    boxed: standard_gamma_grad_boxed,
+    doc: "The derivative of samples `output` of gamma distributions for their shapes.",
+    grad: Differentiability::Formula,
+};
+fn standard_gamma_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::standard_gamma_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+}
+fn standard_gamma_grad_adaptor(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    call_fallback(&STANDARD_GAMMA_GRAD_INFO, vec![self_.into_value(), output.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn standard_gamma_grad_out_kernel(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
+    f::standard_gamma_grad_check(self_, output)?;
+    iter::pointwise_out(&STANDARD_GAMMA_GRAD_SPEC, &[self_, output], &[], out)
+}
+/// Type of [`STANDARD_GAMMA_GRAD_OUT`].
+pub type StandardGammaGradOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `_standard_gamma_grad.out`: The derivative of samples `output` of gamma distributions for their shapes.
+pub static STANDARD_GAMMA_GRAD_OUT: Op<StandardGammaGradOutFn> = Op::new(
+    &STANDARD_GAMMA_GRAD_OUT_INFO,
+    &[(Key::Cpu, standard_gamma_grad_out_kernel), (Key::Meta, standard_gamma_grad_out_kernel)],
+    standard_gamma_grad_out_adaptor,
+);
+static STANDARD_GAMMA_GRAD_OUT_INFO: OpInfo = OpInfo {
+    name: "_standard_gamma_grad.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("output", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._standard_gamma_grad"],
+    composite: false,
+    boxed: standard_gamma_grad_out_boxed,
+    doc: "The derivative of samples `output` of gamma distributions for their shapes.",
+    grad: Differentiability::Formula,
+};
+fn standard_gamma_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::standard_gamma_grad_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn standard_gamma_grad_out_adaptor(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &STANDARD_GAMMA_GRAD_OUT_INFO,
+        vec![self_.into_value(), output.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`SAMPLE_DIRICHLET`].
+pub type SampleDirichletFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
+/// `_sample_dirichlet`: Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+pub static SAMPLE_DIRICHLET: Op<SampleDirichletFn> = Op::new(
+    &SAMPLE_DIRICHLET_INFO,
+    &[(Key::Cpu, f::sample_dirichlet), (Key::Meta, f::sample_dirichlet_meta_fn)],
+    sample_dirichlet_adaptor,
+);
+static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
+    name: "_sample_dirichlet",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("generator", Ty::OptGenerator, D::None)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._sample_dirichlet"],
+    composite: false,
+    boxed: sample_dirichlet_boxed,
+    doc: "Samples of Dirichlet distributions whose concentrations stand along the last dimension.",
+    grad: Differentiability::Formula,
+};
+fn sample_dirichlet_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::sample_dirichlet(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
+}
+fn sample_dirichlet_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    call_fallback(&SAMPLE_DIRICHLET_INFO, vec![self_.into_value(), generator.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn sample_dirichlet_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::sample_dirichlet(self_, generator)?;
+    out::copy_to_out("sample_dirichlet", out, &r)
+}
+fn sample_dirichlet_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::sample_dirichlet_meta_fn(self_, generator)?;
+    out::copy_to_out("sample_dirichlet", out, &r)
+}
+/// Type of [`SAMPLE_DIRICHLET_OUT`].
+pub type SampleDirichletOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
+/// `_sample_dirichlet.out`: Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+pub static SAMPLE_DIRICHLET_OUT: Op<SampleDirichletOutFn> = Op::new(
+    &SAMPLE_DIRICHLET_OUT_INFO,
+    &[(Key::Cpu, sample_dirichlet_out_cpu), (Key::Meta, sample_dirichlet_out_meta)],
+    sample_dirichlet_out_adaptor,
+);
+static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {
+    name: "_sample_dirichlet.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("generator", Ty::OptGenerator, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._sample_dirichlet"],
+    composite: false,
+    boxed: sample_dirichlet_out_boxed,
+    doc: "Samples of Dirichlet distributions whose concentrations stand along the last dimension.",
+    grad: Differentiability::Formula,
+};
+fn sample_dirichlet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 2)?;
+    ops::sample_dirichlet_out(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref(), &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn sample_dirichlet_out_adaptor(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &SAMPLE_DIRICHLET_OUT_INFO,
+        vec![self_.into_value(), generator.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+static DIRICHLET_GRAD_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "dirichlet_grad",
+    label: "_dirichlet_grad_cpu",
+    kernel: &flambeau_cpu::pointwise::DIRICHLET_GRAD,
+    promote: Promote::Default,
+};
+fn dirichlet_grad_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    iter::pointwise(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[])
+}
+/// Type of [`DIRICHLET_GRAD`].
+pub type DirichletGradFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+/// `_dirichlet_grad`: The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+pub static DIRICHLET_GRAD: Op<DirichletGradFn> = Op::new(
+    &DIRICHLET_GRAD_INFO,
+    &[(Key::Cpu, dirichlet_grad_kernel), (Key::Meta, dirichlet_grad_kernel)],
+    dirichlet_grad_adaptor,
+);
+static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
+    name: "_dirichlet_grad",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("alpha", Ty::Tensor, D::Required),
+            a("total", Ty::Tensor, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._dirichlet_grad"],
+    composite: false,
+    boxed: dirichlet_grad_boxed,
+    doc: "The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.",
+    grad: Differentiability::Formula,
+};
+fn dirichlet_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::dirichlet_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+}
+fn dirichlet_grad_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    call_fallback(&DIRICHLET_GRAD_INFO, vec![x.into_value(), alpha.into_value(), total.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn dirichlet_grad_out_kernel(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
+    iter::pointwise_out(&DIRICHLET_GRAD_SPEC, &[x, alpha, total], &[], out)
+}
+/// Type of [`DIRICHLET_GRAD_OUT`].
+pub type DirichletGradOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
+/// `_dirichlet_grad.out`: The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+pub static DIRICHLET_GRAD_OUT: Op<DirichletGradOutFn> = Op::new(
+    &DIRICHLET_GRAD_OUT_INFO,
+    &[(Key::Cpu, dirichlet_grad_out_kernel), (Key::Meta, dirichlet_grad_out_kernel)],
+    dirichlet_grad_out_adaptor,
+);
+static DIRICHLET_GRAD_OUT_INFO: OpInfo = OpInfo {
+    name: "_dirichlet_grad.out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("x", Ty::Tensor, D::Required),
+            a("alpha", Ty::Tensor, D::Required),
+            a("total", Ty::Tensor, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch._dirichlet_grad"],
+    composite: false,
+    boxed: dirichlet_grad_out_boxed,
+    doc: "The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.",
+    grad: Differentiability::Formula,
+};
+fn dirichlet_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::dirichlet_grad_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn dirichlet_grad_out_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &DIRICHLET_GRAD_OUT_INFO,
+        vec![x.into_value(), alpha.into_value(), total.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }

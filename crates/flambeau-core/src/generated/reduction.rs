@@ -891,10 +891,85 @@ fn var_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim:
     .and_then(Results::from_values)
 }
 
+fn var_dim_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("var", &[self_], &[&*out])?;
+    let r = f::var_dim(self_, dim, unbiased, keepdim)?;
+    out::copy_to_out("var_dim", out, &r)
+}
+/// Type of [`VAR_DIM_OUT`].
+pub type VarDimOutFn = fn(&Tensor, Option<&[i64]>, bool, bool, &mut Tensor) -> Result<()>;
+/// `var.dim_out`: Variance over dimensions; `unbiased` is correction 1, else 0.
+pub static VAR_DIM_OUT: Op<VarDimOutFn> =
+    Op::composite(&VAR_DIM_OUT_INFO, var_dim_out_cpu, var_dim_out_adaptor);
+static VAR_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "var.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::Required),
+            a("unbiased", Ty::Bool, D::Bool(true)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.var"],
+    composite: true,
+    boxed: var_dim_out_boxed,
+    doc: "Variance over dimensions; `unbiased` is correction 1, else 0.",
+    grad: Differentiability::Composite,
+};
+fn var_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::var_dim_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn var_dim_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &VAR_DIM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            unbiased.into_value(),
+            keepdim.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn var_mean_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"VarMeanBackward0", || f::var_mean(self_, dim, correction, keepdim))
+}
 /// Type of [`VAR_MEAN`].
 pub type VarMeanFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
 /// `var_mean.correction`: Variance and mean.
-pub static VAR_MEAN: Op<VarMeanFn> = Op::composite(&VAR_MEAN_INFO, f::var_mean, var_mean_adaptor);
+pub static VAR_MEAN: Op<VarMeanFn> = Op::composite(&VAR_MEAN_INFO, var_mean_cpu, var_mean_adaptor);
 static VAR_MEAN_INFO: OpInfo = OpInfo {
     name: "var_mean.correction",
     owner: "flambeau-core",
@@ -1195,10 +1270,85 @@ fn std_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim:
     .and_then(Results::from_values)
 }
 
+fn std_dim_out_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("std", &[self_], &[&*out])?;
+    let r = f::std_dim(self_, dim, unbiased, keepdim)?;
+    out::copy_to_out("std_dim", out, &r)
+}
+/// Type of [`STD_DIM_OUT`].
+pub type StdDimOutFn = fn(&Tensor, Option<&[i64]>, bool, bool, &mut Tensor) -> Result<()>;
+/// `std.dim_out`: Standard deviation over dimensions; `unbiased` is correction 1, else 0.
+pub static STD_DIM_OUT: Op<StdDimOutFn> =
+    Op::composite(&STD_DIM_OUT_INFO, std_dim_out_cpu, std_dim_out_adaptor);
+static STD_DIM_OUT_INFO: OpInfo = OpInfo {
+    name: "std.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::OptIntList(1), D::Required),
+            a("unbiased", Ty::Bool, D::Bool(true)),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.std"],
+    composite: true,
+    boxed: std_dim_out_boxed,
+    doc: "Standard deviation over dimensions; `unbiased` is correction 1, else 0.",
+    grad: Differentiability::Composite,
+};
+fn std_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::std_dim_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg(a, 3)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn std_dim_out_adaptor(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    unbiased: bool,
+    keepdim: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &STD_DIM_OUT_INFO,
+        vec![
+            self_.into_value(),
+            dim.into_value(),
+            unbiased.into_value(),
+            keepdim.into_value(),
+            (&*out).into_value(),
+        ],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+fn std_mean_cpu(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"StdMeanBackward0", || f::std_mean(self_, dim, correction, keepdim))
+}
 /// Type of [`STD_MEAN`].
 pub type StdMeanFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
 /// `std_mean.correction`: Standard deviation and mean.
-pub static STD_MEAN: Op<StdMeanFn> = Op::composite(&STD_MEAN_INFO, f::std_mean, std_mean_adaptor);
+pub static STD_MEAN: Op<StdMeanFn> = Op::composite(&STD_MEAN_INFO, std_mean_cpu, std_mean_adaptor);
 static STD_MEAN_INFO: OpInfo = OpInfo {
     name: "std_mean.correction",
     owner: "flambeau-core",
@@ -2870,10 +3020,13 @@ fn count_nonzero_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> 
         .and_then(Results::from_values)
 }
 
+fn median_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"MedianBackward0", || f::median(self_))
+}
 /// Type of [`MEDIAN`].
 pub type MedianFn = fn(&Tensor) -> Result<Tensor>;
 /// `median`: The median of all elements (the lower of two).
-pub static MEDIAN: Op<MedianFn> = Op::composite(&MEDIAN_INFO, f::median, median_adaptor);
+pub static MEDIAN: Op<MedianFn> = Op::composite(&MEDIAN_INFO, median_cpu, median_adaptor);
 static MEDIAN_INFO: OpInfo = OpInfo {
     name: "median",
     owner: "flambeau-core",
@@ -3019,10 +3172,13 @@ fn median_dim_out_adaptor(
     Ok(())
 }
 
+fn nanmedian_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"NanmedianBackward0", || f::nanmedian(self_))
+}
 /// Type of [`NANMEDIAN`].
 pub type NanmedianFn = fn(&Tensor) -> Result<Tensor>;
 /// `nanmedian`: The median of all elements (the lower of two).
-pub static NANMEDIAN: Op<NanmedianFn> = Op::composite(&NANMEDIAN_INFO, f::nanmedian, nanmedian_adaptor);
+pub static NANMEDIAN: Op<NanmedianFn> = Op::composite(&NANMEDIAN_INFO, nanmedian_cpu, nanmedian_adaptor);
 static NANMEDIAN_INFO: OpInfo = OpInfo {
     name: "nanmedian",
     owner: "flambeau-core",
@@ -3585,6 +3741,60 @@ fn linalg_vector_norm_out_adaptor(
     )?;
     *out = arg(&v, 0)?;
     Ok(())
+}
+
+/// Type of [`LINALG_POWSUM`].
+pub type LinalgPowsumFn = fn(&Tensor, Scalar, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
+/// `linalg__powsum`: Sum of `abs(x)^ord`: a vector norm before its root.
+pub static LINALG_POWSUM: Op<LinalgPowsumFn> =
+    Op::composite(&LINALG_POWSUM_INFO, f::linalg_powsum, linalg_powsum_adaptor);
+static LINALG_POWSUM_INFO: OpInfo = OpInfo {
+    name: "linalg__powsum",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("ord", Ty::Scalar, D::Int(2)),
+            a("dim", Ty::OptIntList(1), D::None),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            kw("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: linalg_powsum_boxed,
+    doc: "Sum of `abs(x)^ord`: a vector norm before its root.",
+    grad: Differentiability::Composite,
+};
+fn linalg_powsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::linalg_powsum(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn linalg_powsum_adaptor(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    call_fallback(
+        &LINALG_POWSUM_INFO,
+        vec![
+            self_.into_value(),
+            ord.into_value(),
+            dim.into_value(),
+            keepdim.into_value(),
+            dtype.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
 }
 
 /// Type of [`NORM`].
@@ -4301,4 +4511,102 @@ fn nanquantile_scalar_out_adaptor(
     )?;
     *out = arg(&v, 0)?;
     Ok(())
+}
+
+/// Type of [`FROBENIUS_NORM`].
+pub type FrobeniusNormFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
+/// `frobenius_norm.dim`: The root of the sum of squares over at most two dimensions; over all where none is given.
+pub static FROBENIUS_NORM: Op<FrobeniusNormFn> =
+    Op::composite(&FROBENIUS_NORM_INFO, f::frobenius_norm, frobenius_norm_adaptor);
+static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
+    name: "frobenius_norm.dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.frobenius_norm"],
+    composite: true,
+    boxed: frobenius_norm_boxed,
+    doc: "The root of the sum of squares over at most two dimensions; over all where none is given.",
+    grad: Differentiability::Composite,
+};
+fn frobenius_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::frobenius_norm(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn frobenius_norm_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    call_fallback(&FROBENIUS_NORM_INFO, vec![self_.into_value(), dim.into_value(), keepdim.into_value()])
+        .and_then(Results::from_values)
+}
+
+fn frobenius_norm_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("frobenius_norm", &[self_], &[&*out])?;
+    let r = f::frobenius_norm(self_, dim, keepdim)?;
+    out::copy_to_out("frobenius_norm", out, &r)
+}
+/// Type of [`FROBENIUS_NORM_OUT`].
+pub type FrobeniusNormOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
+/// `frobenius_norm.dim_out`: The root of the sum of squares over at most two dimensions; over all where none is given.
+pub static FROBENIUS_NORM_OUT: Op<FrobeniusNormOutFn> =
+    Op::composite(&FROBENIUS_NORM_OUT_INFO, frobenius_norm_out_cpu, frobenius_norm_out_adaptor);
+static FROBENIUS_NORM_OUT_INFO: OpInfo = OpInfo {
+    name: "frobenius_norm.dim_out",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::IntList(1), D::Required),
+            a("keepdim", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.frobenius_norm"],
+    composite: true,
+    boxed: frobenius_norm_out_boxed,
+    doc: "The root of the sum of squares over at most two dimensions; over all where none is given.",
+    grad: Differentiability::Composite,
+};
+fn frobenius_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::frobenius_norm_out(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn frobenius_norm_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(
+        &FROBENIUS_NORM_OUT_INFO,
+        vec![self_.into_value(), dim.into_value(), keepdim.into_value(), (&*out).into_value()],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
+/// Type of [`NORM_EXCEPT_DIM`].
+pub type NormExceptDimFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
+/// `norm_except_dim`: The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+pub static NORM_EXCEPT_DIM: Op<NormExceptDimFn> =
+    Op::composite(&NORM_EXCEPT_DIM_INFO, f::norm_except_dim, norm_except_dim_adaptor);
+static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
+    name: "norm_except_dim",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[a("v", Ty::Tensor, D::Required), a("pow", Ty::Int, D::Int(2)), a("dim", Ty::Int, D::Int(0))],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.norm_except_dim"],
+    composite: true,
+    boxed: norm_except_dim_boxed,
+    doc: "The norm over all dimensions but one, which keep their place with size 1; over all for -1.",
+    grad: Differentiability::Composite,
+};
+fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::norm_except_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+    call_fallback(&NORM_EXCEPT_DIM_INFO, vec![v.into_value(), pow.into_value(), dim.into_value()])
+        .and_then(Results::from_values)
 }

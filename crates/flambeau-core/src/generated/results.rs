@@ -5,8 +5,69 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Result of `histogram`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.histogram")]
+pub struct HistogramResult {
+    /// The result `hist`.
+    pub hist: Tensor,
+    /// The result `bin_edges`.
+    pub bin_edges: Tensor,
+}
+impl From<HistogramResult> for (Tensor, Tensor) {
+    fn from(r: HistogramResult) -> Self {
+        (r.hist, r.bin_edges)
+    }
+}
+impl From<(Tensor, Tensor)> for HistogramResult {
+    fn from((hist, bin_edges): (Tensor, Tensor)) -> Self {
+        HistogramResult { hist, bin_edges }
+    }
+}
+
+/// Result of `histogramdd`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.histogramdd")]
+pub struct HistogramddResult {
+    /// The result `hist`.
+    pub hist: Tensor,
+    /// The result `bin_edges`.
+    pub bin_edges: Vec<Tensor>,
+}
+impl From<HistogramddResult> for (Tensor, Vec<Tensor>) {
+    fn from(r: HistogramddResult) -> Self {
+        (r.hist, r.bin_edges)
+    }
+}
+impl From<(Tensor, Vec<Tensor>)> for HistogramddResult {
+    fn from((hist, bin_edges): (Tensor, Vec<Tensor>)) -> Self {
+        HistogramddResult { hist, bin_edges }
+    }
+}
+
+/// Result of `frexp`.
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.frexp")]
+pub struct FrexpResult {
+    /// The result `mantissa`.
+    pub mantissa: Tensor,
+    /// The result `exponent`.
+    pub exponent: Tensor,
+}
+impl From<FrexpResult> for (Tensor, Tensor) {
+    fn from(r: FrexpResult) -> Self {
+        (r.mantissa, r.exponent)
+    }
+}
+impl From<(Tensor, Tensor)> for FrexpResult {
+    fn from((mantissa, exponent): (Tensor, Tensor)) -> Self {
+        FrexpResult { mantissa, exponent }
+    }
+}
+
 /// Result of `max`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.max")]
 pub struct MaxResult {
     /// The result `values`.
     pub values: Tensor,
@@ -26,6 +87,7 @@ impl From<(Tensor, Tensor)> for MaxResult {
 
 /// Result of `min`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.min")]
 pub struct MinResult {
     /// The result `values`.
     pub values: Tensor,
@@ -45,6 +107,7 @@ impl From<(Tensor, Tensor)> for MinResult {
 
 /// Result of `aminmax`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.aminmax")]
 pub struct AminmaxResult {
     /// The result `min`.
     pub min: Tensor,
@@ -64,6 +127,7 @@ impl From<(Tensor, Tensor)> for AminmaxResult {
 
 /// Result of `median`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.median")]
 pub struct MedianResult {
     /// The result `values`.
     pub values: Tensor,
@@ -83,6 +147,7 @@ impl From<(Tensor, Tensor)> for MedianResult {
 
 /// Result of `nanmedian`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.nanmedian")]
 pub struct NanmedianResult {
     /// The result `values`.
     pub values: Tensor,
@@ -102,6 +167,7 @@ impl From<(Tensor, Tensor)> for NanmedianResult {
 
 /// Result of `mode`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.mode")]
 pub struct ModeResult {
     /// The result `values`.
     pub values: Tensor,
@@ -121,6 +187,7 @@ impl From<(Tensor, Tensor)> for ModeResult {
 
 /// Result of `kthvalue`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.kthvalue")]
 pub struct KthvalueResult {
     /// The result `values`.
     pub values: Tensor,
@@ -140,6 +207,7 @@ impl From<(Tensor, Tensor)> for KthvalueResult {
 
 /// Result of `cummax`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.cummax")]
 pub struct CummaxResult {
     /// The result `values`.
     pub values: Tensor,
@@ -159,6 +227,7 @@ impl From<(Tensor, Tensor)> for CummaxResult {
 
 /// Result of `cummin`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.cummin")]
 pub struct CumminResult {
     /// The result `values`.
     pub values: Tensor,
@@ -178,6 +247,7 @@ impl From<(Tensor, Tensor)> for CumminResult {
 
 /// Result of `sort`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.sort")]
 pub struct SortResult {
     /// The result `values`.
     pub values: Tensor,
@@ -197,6 +267,7 @@ impl From<(Tensor, Tensor)> for SortResult {
 
 /// Result of `topk`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.topk")]
 pub struct TopkResult {
     /// The result `values`.
     pub values: Tensor,
@@ -216,6 +287,7 @@ impl From<(Tensor, Tensor)> for TopkResult {
 
 /// Result of `_unique2`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types._unique2")]
 pub struct Unique2Result {
     /// The result `values`.
     pub values: Tensor,
@@ -237,6 +309,7 @@ impl From<(Tensor, Tensor, Tensor)> for Unique2Result {
 
 /// Result of `unique_consecutive`.
 #[derive(Clone, Debug)]
+#[doc(alias = "torch.return_types.unique_consecutive")]
 pub struct UniqueConsecutiveResult {
     /// The result `values`.
     pub values: Tensor,

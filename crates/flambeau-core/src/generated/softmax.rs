@@ -643,3 +643,36 @@ fn log_softmax_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: 
     *out = arg(&v, 0)?;
     Ok(())
 }
+
+/// Type of [`SAFE_SOFTMAX`].
+pub type SafeSoftmaxFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
+/// `_safe_softmax`: `softmax`, but zeros where all elements along the dimension are minus infinity.
+pub static SAFE_SOFTMAX: Op<SafeSoftmaxFn> = Op::new(
+    &SAFE_SOFTMAX_INFO,
+    &[(Key::Cpu, f::safe_softmax), (Key::Meta, f::safe_softmax_meta_fn)],
+    safe_softmax_adaptor,
+);
+static SAFE_SOFTMAX_INFO: OpInfo = OpInfo {
+    name: "_safe_softmax",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("dim", Ty::Int, D::Required),
+            a("dtype", Ty::OptDType, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: safe_softmax_boxed,
+    doc: "`softmax`, but zeros where all elements along the dimension are minus infinity.",
+    grad: Differentiability::Formula,
+};
+fn safe_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::safe_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn safe_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    call_fallback(&SAFE_SOFTMAX_INFO, vec![self_.into_value(), dim.into_value(), dtype.into_value()])
+        .and_then(Results::from_values)
+}

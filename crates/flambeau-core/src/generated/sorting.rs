@@ -159,10 +159,13 @@ fn sort_stable_out_adaptor(
     Ok(())
 }
 
+fn sort_cpu(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    graph::named(&"SortBackward0", || f::sort(self_, dim, descending))
+}
 /// Type of [`SORT`].
 pub type SortFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `sort`: Sorted elements along a dimension, and where they come from.
-pub static SORT: Op<SortFn> = Op::composite(&SORT_INFO, f::sort, sort_adaptor);
+pub static SORT: Op<SortFn> = Op::composite(&SORT_INFO, sort_cpu, sort_adaptor);
 static SORT_INFO: OpInfo = OpInfo {
     name: "sort",
     owner: "flambeau-core",

@@ -3,7 +3,7 @@
 //! Functions of `torch.special`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Airy function Ai.
 #[doc(alias = "torch.special.airy_ai")]

@@ -547,10 +547,13 @@ fn polygamma_out_adaptor(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()>
     Ok(())
 }
 
+fn mvlgamma_cpu(self_: &Tensor, p: i64) -> Result<Tensor> {
+    graph::named(&"MvlgammaBackward0", || f::mvlgamma(self_, p))
+}
 /// Type of [`MVLGAMMA`].
 pub type MvlgammaFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `mvlgamma`: Multivariate log-gamma function with dimension `p`.
-pub static MVLGAMMA: Op<MvlgammaFn> = Op::composite(&MVLGAMMA_INFO, f::mvlgamma, mvlgamma_adaptor);
+pub static MVLGAMMA: Op<MvlgammaFn> = Op::composite(&MVLGAMMA_INFO, mvlgamma_cpu, mvlgamma_adaptor);
 static MVLGAMMA_INFO: OpInfo = OpInfo {
     name: "mvlgamma",
     owner: "flambeau-core",

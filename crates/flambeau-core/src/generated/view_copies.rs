@@ -7,10 +7,13 @@ use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::view_copies as f;
 
+fn alias_copy_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"AliasBackward0_copy", || f::alias_copy(self_))
+}
 /// Type of [`ALIAS_COPY`].
 pub type AliasCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `alias_copy`: A copy of what `alias` is a view of.
-pub static ALIAS_COPY: Op<AliasCopyFn> = Op::composite(&ALIAS_COPY_INFO, f::alias_copy, alias_copy_adaptor);
+pub static ALIAS_COPY: Op<AliasCopyFn> = Op::composite(&ALIAS_COPY_INFO, alias_copy_cpu, alias_copy_adaptor);
 static ALIAS_COPY_INFO: OpInfo = OpInfo {
     name: "alias_copy",
     owner: "flambeau-core",
@@ -62,11 +65,19 @@ fn alias_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+fn as_strided_copy_cpu(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    graph::named(&"AsStridedBackward0_copy", || f::as_strided_copy(self_, size, stride, storage_offset))
+}
 /// Type of [`AS_STRIDED_COPY`].
 pub type AsStridedCopyFn = fn(&Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
 /// `as_strided_copy`: A copy of what `as_strided` is a view of.
 pub static AS_STRIDED_COPY: Op<AsStridedCopyFn> =
-    Op::composite(&AS_STRIDED_COPY_INFO, f::as_strided_copy, as_strided_copy_adaptor);
+    Op::composite(&AS_STRIDED_COPY_INFO, as_strided_copy_cpu, as_strided_copy_adaptor);
 static AS_STRIDED_COPY_INFO: OpInfo = OpInfo {
     name: "as_strided_copy",
     owner: "flambeau-core",
@@ -225,11 +236,14 @@ fn detach_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+fn diagonal_copy_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    graph::named(&"DiagonalBackward0_copy", || f::diagonal_copy(self_, offset, dim1, dim2))
+}
 /// Type of [`DIAGONAL_COPY`].
 pub type DiagonalCopyFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `diagonal_copy`: A copy of what `diagonal` is a view of.
 pub static DIAGONAL_COPY: Op<DiagonalCopyFn> =
-    Op::composite(&DIAGONAL_COPY_INFO, f::diagonal_copy, diagonal_copy_adaptor);
+    Op::composite(&DIAGONAL_COPY_INFO, diagonal_copy_cpu, diagonal_copy_adaptor);
 static DIAGONAL_COPY_INFO: OpInfo = OpInfo {
     name: "diagonal_copy",
     owner: "flambeau-core",
@@ -314,11 +328,14 @@ fn diagonal_copy_out_adaptor(
     Ok(())
 }
 
+fn expand_copy_cpu(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
+    graph::named(&"ExpandBackward0_copy", || f::expand_copy(self_, size, implicit))
+}
 /// Type of [`EXPAND_COPY`].
 pub type ExpandCopyFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `expand_copy`: A copy of what `expand` is a view of.
 pub static EXPAND_COPY: Op<ExpandCopyFn> =
-    Op::composite(&EXPAND_COPY_INFO, f::expand_copy, expand_copy_adaptor);
+    Op::composite(&EXPAND_COPY_INFO, expand_copy_cpu, expand_copy_adaptor);
 static EXPAND_COPY_INFO: OpInfo = OpInfo {
     name: "expand_copy",
     owner: "flambeau-core",
@@ -386,11 +403,14 @@ fn expand_copy_out_adaptor(self_: &Tensor, size: &[i64], implicit: bool, out: &m
     Ok(())
 }
 
+fn permute_copy_cpu(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    graph::named(&"PermuteBackward0_copy", || f::permute_copy(self_, dims))
+}
 /// Type of [`PERMUTE_COPY`].
 pub type PermuteCopyFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `permute_copy`: A copy of what `permute` is a view of.
 pub static PERMUTE_COPY: Op<PermuteCopyFn> =
-    Op::composite(&PERMUTE_COPY_INFO, f::permute_copy, permute_copy_adaptor);
+    Op::composite(&PERMUTE_COPY_INFO, permute_copy_cpu, permute_copy_adaptor);
 static PERMUTE_COPY_INFO: OpInfo = OpInfo {
     name: "permute_copy",
     owner: "flambeau-core",
@@ -453,11 +473,14 @@ fn permute_copy_out_adaptor(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> R
     Ok(())
 }
 
+fn select_copy_cpu(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    graph::named(&"SelectBackward0_copy", || f::select_copy(self_, dim, index))
+}
 /// Type of [`SELECT_COPY`].
 pub type SelectCopyFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `select_copy.int`: A copy of what `select` is a view of.
 pub static SELECT_COPY: Op<SelectCopyFn> =
-    Op::composite(&SELECT_COPY_INFO, f::select_copy, select_copy_adaptor);
+    Op::composite(&SELECT_COPY_INFO, select_copy_cpu, select_copy_adaptor);
 static SELECT_COPY_INFO: OpInfo = OpInfo {
     name: "select_copy.int",
     owner: "flambeau-core",
@@ -525,10 +548,19 @@ fn select_copy_out_adaptor(self_: &Tensor, dim: i64, index: i64, out: &mut Tenso
     Ok(())
 }
 
+fn slice_copy_cpu(
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    graph::named(&"SliceBackward0_copy", || f::slice_copy(self_, dim, start, end, step))
+}
 /// Type of [`SLICE_COPY`].
 pub type SliceCopyFn = fn(&Tensor, i64, Option<i64>, Option<i64>, i64) -> Result<Tensor>;
 /// `slice_copy.Tensor`: A copy of what `slice` is a view of.
-pub static SLICE_COPY: Op<SliceCopyFn> = Op::composite(&SLICE_COPY_INFO, f::slice_copy, slice_copy_adaptor);
+pub static SLICE_COPY: Op<SliceCopyFn> = Op::composite(&SLICE_COPY_INFO, slice_copy_cpu, slice_copy_adaptor);
 static SLICE_COPY_INFO: OpInfo = OpInfo {
     name: "slice_copy.Tensor",
     owner: "flambeau-core",
@@ -630,11 +662,14 @@ fn slice_copy_out_adaptor(
     Ok(())
 }
 
+fn squeeze_copy_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"SqueezeBackward0_copy", || f::squeeze_copy(self_))
+}
 /// Type of [`SQUEEZE_COPY`].
 pub type SqueezeCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `squeeze_copy`: A copy of what `squeeze` is a view of.
 pub static SQUEEZE_COPY: Op<SqueezeCopyFn> =
-    Op::composite(&SQUEEZE_COPY_INFO, f::squeeze_copy, squeeze_copy_adaptor);
+    Op::composite(&SQUEEZE_COPY_INFO, squeeze_copy_cpu, squeeze_copy_adaptor);
 static SQUEEZE_COPY_INFO: OpInfo = OpInfo {
     name: "squeeze_copy",
     owner: "flambeau-core",
@@ -686,11 +721,14 @@ fn squeeze_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+fn squeeze_dim_copy_cpu(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    graph::named(&"SqueezeBackward0_copy", || f::squeeze_dim_copy(self_, dim))
+}
 /// Type of [`SQUEEZE_DIM_COPY`].
 pub type SqueezeDimCopyFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `squeeze_copy.dim`: A copy of what `squeeze_dim` is a view of.
 pub static SQUEEZE_DIM_COPY: Op<SqueezeDimCopyFn> =
-    Op::composite(&SQUEEZE_DIM_COPY_INFO, f::squeeze_dim_copy, squeeze_dim_copy_adaptor);
+    Op::composite(&SQUEEZE_DIM_COPY_INFO, squeeze_dim_copy_cpu, squeeze_dim_copy_adaptor);
 static SQUEEZE_DIM_COPY_INFO: OpInfo = OpInfo {
     name: "squeeze_copy.dim",
     owner: "flambeau-core",
@@ -753,11 +791,14 @@ fn squeeze_dim_copy_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> R
     Ok(())
 }
 
+fn squeeze_dims_copy_cpu(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    graph::named(&"SqueezeBackward1_copy", || f::squeeze_dims_copy(self_, dim))
+}
 /// Type of [`SQUEEZE_DIMS_COPY`].
 pub type SqueezeDimsCopyFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `squeeze_copy.dims`: A copy of what `squeeze_dims` is a view of.
 pub static SQUEEZE_DIMS_COPY: Op<SqueezeDimsCopyFn> =
-    Op::composite(&SQUEEZE_DIMS_COPY_INFO, f::squeeze_dims_copy, squeeze_dims_copy_adaptor);
+    Op::composite(&SQUEEZE_DIMS_COPY_INFO, squeeze_dims_copy_cpu, squeeze_dims_copy_adaptor);
 static SQUEEZE_DIMS_COPY_INFO: OpInfo = OpInfo {
     name: "squeeze_copy.dims",
     owner: "flambeau-core",
@@ -820,10 +861,13 @@ fn squeeze_dims_copy_out_adaptor(self_: &Tensor, dim: &[i64], out: &mut Tensor) 
     Ok(())
 }
 
+fn t_copy_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"TBackward0_copy", || f::t_copy(self_))
+}
 /// Type of [`T_COPY`].
 pub type TCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `t_copy`: A copy of what `t` is a view of.
-pub static T_COPY: Op<TCopyFn> = Op::composite(&T_COPY_INFO, f::t_copy, t_copy_adaptor);
+pub static T_COPY: Op<TCopyFn> = Op::composite(&T_COPY_INFO, t_copy_cpu, t_copy_adaptor);
 static T_COPY_INFO: OpInfo = OpInfo {
     name: "t_copy",
     owner: "flambeau-core",
@@ -874,11 +918,14 @@ fn t_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     Ok(())
 }
 
+fn transpose_copy_cpu(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    graph::named(&"TransposeBackward0_copy", || f::transpose_copy(self_, dim0, dim1))
+}
 /// Type of [`TRANSPOSE_COPY`].
 pub type TransposeCopyFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `transpose_copy.int`: A copy of what `transpose` is a view of.
 pub static TRANSPOSE_COPY: Op<TransposeCopyFn> =
-    Op::composite(&TRANSPOSE_COPY_INFO, f::transpose_copy, transpose_copy_adaptor);
+    Op::composite(&TRANSPOSE_COPY_INFO, transpose_copy_cpu, transpose_copy_adaptor);
 static TRANSPOSE_COPY_INFO: OpInfo = OpInfo {
     name: "transpose_copy.int",
     owner: "flambeau-core",
@@ -946,11 +993,14 @@ fn transpose_copy_out_adaptor(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Te
     Ok(())
 }
 
+fn unfold_copy_cpu(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    graph::named(&"UnfoldBackward0_copy", || f::unfold_copy(self_, dimension, size, step))
+}
 /// Type of [`UNFOLD_COPY`].
 pub type UnfoldCopyFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `unfold_copy`: A copy of what `unfold` is a view of.
 pub static UNFOLD_COPY: Op<UnfoldCopyFn> =
-    Op::composite(&UNFOLD_COPY_INFO, f::unfold_copy, unfold_copy_adaptor);
+    Op::composite(&UNFOLD_COPY_INFO, unfold_copy_cpu, unfold_copy_adaptor);
 static UNFOLD_COPY_INFO: OpInfo = OpInfo {
     name: "unfold_copy",
     owner: "flambeau-core",
@@ -1035,11 +1085,14 @@ fn unfold_copy_out_adaptor(
     Ok(())
 }
 
+fn unsqueeze_copy_cpu(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    graph::named(&"UnsqueezeBackward0_copy", || f::unsqueeze_copy(self_, dim))
+}
 /// Type of [`UNSQUEEZE_COPY`].
 pub type UnsqueezeCopyFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `unsqueeze_copy`: A copy of what `unsqueeze` is a view of.
 pub static UNSQUEEZE_COPY: Op<UnsqueezeCopyFn> =
-    Op::composite(&UNSQUEEZE_COPY_INFO, f::unsqueeze_copy, unsqueeze_copy_adaptor);
+    Op::composite(&UNSQUEEZE_COPY_INFO, unsqueeze_copy_cpu, unsqueeze_copy_adaptor);
 static UNSQUEEZE_COPY_INFO: OpInfo = OpInfo {
     name: "unsqueeze_copy",
     owner: "flambeau-core",
@@ -1102,10 +1155,13 @@ fn unsqueeze_copy_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Res
     Ok(())
 }
 
+fn view_copy_cpu(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    graph::named(&"ViewBackward0_copy", || f::view_copy(self_, size))
+}
 /// Type of [`VIEW_COPY`].
 pub type ViewCopyFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `view_copy`: A copy of what `view` is a view of.
-pub static VIEW_COPY: Op<ViewCopyFn> = Op::composite(&VIEW_COPY_INFO, f::view_copy, view_copy_adaptor);
+pub static VIEW_COPY: Op<ViewCopyFn> = Op::composite(&VIEW_COPY_INFO, view_copy_cpu, view_copy_adaptor);
 static VIEW_COPY_INFO: OpInfo = OpInfo {
     name: "view_copy",
     owner: "flambeau-core",
@@ -1234,11 +1290,14 @@ fn view_dtype_copy_out_adaptor(self_: &Tensor, dtype: DType, out: &mut Tensor) -
     Ok(())
 }
 
+fn view_as_real_copy_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"ViewAsRealBackward0_copy", || f::view_as_real_copy(self_))
+}
 /// Type of [`VIEW_AS_REAL_COPY`].
 pub type ViewAsRealCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `view_as_real_copy`: A copy of what `view_as_real` is a view of.
 pub static VIEW_AS_REAL_COPY: Op<ViewAsRealCopyFn> =
-    Op::composite(&VIEW_AS_REAL_COPY_INFO, f::view_as_real_copy, view_as_real_copy_adaptor);
+    Op::composite(&VIEW_AS_REAL_COPY_INFO, view_as_real_copy_cpu, view_as_real_copy_adaptor);
 static VIEW_AS_REAL_COPY_INFO: OpInfo = OpInfo {
     name: "view_as_real_copy",
     owner: "flambeau-core",
@@ -1290,11 +1349,14 @@ fn view_as_real_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
     Ok(())
 }
 
+fn view_as_complex_copy_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"ViewAsComplexBackward0_copy", || f::view_as_complex_copy(self_))
+}
 /// Type of [`VIEW_AS_COMPLEX_COPY`].
 pub type ViewAsComplexCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `view_as_complex_copy`: A copy of what `view_as_complex` is a view of.
 pub static VIEW_AS_COMPLEX_COPY: Op<ViewAsComplexCopyFn> =
-    Op::composite(&VIEW_AS_COMPLEX_COPY_INFO, f::view_as_complex_copy, view_as_complex_copy_adaptor);
+    Op::composite(&VIEW_AS_COMPLEX_COPY_INFO, view_as_complex_copy_cpu, view_as_complex_copy_adaptor);
 static VIEW_AS_COMPLEX_COPY_INFO: OpInfo = OpInfo {
     name: "view_as_complex_copy",
     owner: "flambeau-core",
@@ -1349,11 +1411,14 @@ fn view_as_complex_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<
     Ok(())
 }
 
+fn unbind_copy_cpu(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    graph::named(&"UnbindBackward0_copy", || f::unbind_copy(self_, dim))
+}
 /// Type of [`UNBIND_COPY`].
 pub type UnbindCopyFn = fn(&Tensor, i64) -> Result<Vec<Tensor>>;
 /// `unbind_copy.int`: Copies of what `unbind` makes views of.
 pub static UNBIND_COPY: Op<UnbindCopyFn> =
-    Op::composite(&UNBIND_COPY_INFO, f::unbind_copy, unbind_copy_adaptor);
+    Op::composite(&UNBIND_COPY_INFO, unbind_copy_cpu, unbind_copy_adaptor);
 static UNBIND_COPY_INFO: OpInfo = OpInfo {
     name: "unbind_copy.int",
     owner: "flambeau-core",
@@ -1375,10 +1440,13 @@ fn unbind_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
         .and_then(Results::from_values)
 }
 
+fn split_copy_cpu(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    graph::named(&"SplitBackward0_copy", || f::split_copy(self_, split_size, dim))
+}
 /// Type of [`SPLIT_COPY`].
 pub type SplitCopyFn = fn(&Tensor, i64, i64) -> Result<Vec<Tensor>>;
 /// `split_copy.Tensor`: Copies of what `split` makes views of.
-pub static SPLIT_COPY: Op<SplitCopyFn> = Op::composite(&SPLIT_COPY_INFO, f::split_copy, split_copy_adaptor);
+pub static SPLIT_COPY: Op<SplitCopyFn> = Op::composite(&SPLIT_COPY_INFO, split_copy_cpu, split_copy_adaptor);
 static SPLIT_COPY_INFO: OpInfo = OpInfo {
     name: "split_copy.Tensor",
     owner: "flambeau-core",
@@ -1404,11 +1472,14 @@ fn split_copy_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<T
         .and_then(Results::from_values)
 }
 
+fn split_with_sizes_copy_cpu(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    graph::named(&"SplitWithSizesBackward0_copy", || f::split_with_sizes_copy(self_, split_sizes, dim))
+}
 /// Type of [`SPLIT_WITH_SIZES_COPY`].
 pub type SplitWithSizesCopyFn = fn(&Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
 /// `split_with_sizes_copy`: Copies of what `split_with_sizes` makes views of.
 pub static SPLIT_WITH_SIZES_COPY: Op<SplitWithSizesCopyFn> =
-    Op::composite(&SPLIT_WITH_SIZES_COPY_INFO, f::split_with_sizes_copy, split_with_sizes_copy_adaptor);
+    Op::composite(&SPLIT_WITH_SIZES_COPY_INFO, split_with_sizes_copy_cpu, split_with_sizes_copy_adaptor);
 static SPLIT_WITH_SIZES_COPY_INFO: OpInfo = OpInfo {
     name: "split_with_sizes_copy",
     owner: "flambeau-core",
@@ -1467,11 +1538,14 @@ fn unsafe_chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Ten
         .and_then(Results::from_values)
 }
 
+fn unsafe_split_cpu(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    graph::named(&"UnsafeSplitBackward0", || f::unsafe_split(self_, split_size, dim))
+}
 /// Type of [`UNSAFE_SPLIT`].
 pub type UnsafeSplitFn = fn(&Tensor, i64, i64) -> Result<Vec<Tensor>>;
 /// `unsafe_split.Tensor`: As `split`, with parts of their own that may be written without regard to the others.
 pub static UNSAFE_SPLIT: Op<UnsafeSplitFn> =
-    Op::composite(&UNSAFE_SPLIT_INFO, f::unsafe_split, unsafe_split_adaptor);
+    Op::composite(&UNSAFE_SPLIT_INFO, unsafe_split_cpu, unsafe_split_adaptor);
 static UNSAFE_SPLIT_INFO: OpInfo = OpInfo {
     name: "unsafe_split.Tensor",
     owner: "flambeau-core",
@@ -1497,11 +1571,17 @@ fn unsafe_split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec
         .and_then(Results::from_values)
 }
 
+fn unsafe_split_with_sizes_cpu(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    graph::named(&"UnsafeSplitWithSizesBackward0", || f::unsafe_split_with_sizes(self_, split_sizes, dim))
+}
 /// Type of [`UNSAFE_SPLIT_WITH_SIZES`].
 pub type UnsafeSplitWithSizesFn = fn(&Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
 /// `unsafe_split_with_sizes`: As `split_with_sizes`, with parts of their own that may be written without regard to the others.
-pub static UNSAFE_SPLIT_WITH_SIZES: Op<UnsafeSplitWithSizesFn> =
-    Op::composite(&UNSAFE_SPLIT_WITH_SIZES_INFO, f::unsafe_split_with_sizes, unsafe_split_with_sizes_adaptor);
+pub static UNSAFE_SPLIT_WITH_SIZES: Op<UnsafeSplitWithSizesFn> = Op::composite(
+    &UNSAFE_SPLIT_WITH_SIZES_INFO,
+    unsafe_split_with_sizes_cpu,
+    unsafe_split_with_sizes_adaptor,
+);
 static UNSAFE_SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     name: "unsafe_split_with_sizes",
     owner: "flambeau-core",

@@ -791,10 +791,13 @@ fn conj_adaptor(self_: &Tensor) -> Result<Tensor> {
     call_fallback(&CONJ_INFO, vec![self_.into_value()]).and_then(Results::from_values)
 }
 
+fn t_cpu(self_: &Tensor) -> Result<Tensor> {
+    graph::named(&"TBackward0", || f::t(self_))
+}
 /// Type of [`T`].
 pub type TFn = fn(&Tensor) -> Result<Tensor>;
 /// `t`: Transposes a matrix.
-pub static T: Op<TFn> = Op::composite(&T_INFO, f::t, t_adaptor);
+pub static T: Op<TFn> = Op::composite(&T_INFO, t_cpu, t_adaptor);
 static T_INFO: OpInfo = OpInfo {
     name: "t",
     owner: "flambeau-core",

@@ -319,6 +319,16 @@ pub fn bind(
             _ => {}
         }
     }
+    let sourceless = || s.op.info().schema.args.iter().all(|a| !matches!(a.ty, Ty::Tensor | Ty::TensorList));
+    if s.factory
+        && let Some(p) = s.params.iter().find(|p| p.name == "device")
+        && sourceless()
+    {
+        let d = &mut bound.args[p.index];
+        if let (Value::None, Some(default)) = (&*d, crate::settings::chosen(None)) {
+            *d = Value::Device(default);
+        }
+    }
     if used < kwargs.len() || pos < args.len() {
         return refuse(&|| extra_kwargs(name, s, kwargs, args.len()));
     }

@@ -1,12 +1,13 @@
 //! Names that are no operators: Python's operator methods, and what a tensor knows of itself.
 
 use super::object::Kwargs;
+use super::slots::one;
 use super::{Function, NativeFn, Target};
 use crate::error::{Error, Result};
 use crate::geometry::wrap_dim_strict;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use crate::value::{IntoValue, Value};
+use crate::value::{NamedTuple, Value};
 use crate::{DType, promotion};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,9 +84,6 @@ fn dtype_of(v: Option<&Value>) -> Result<DType> {
         None => Err(Error::type_("expected a torch.dtype argument")),
     }
 }
-fn one(v: impl IntoValue) -> Result<Vec<Value>> {
-    Ok(vec![v.into_value()])
-}
 fn ints(l: &[i64]) -> Result<Vec<Value>> {
     Ok(vec![Value::Tuple(l.iter().map(|&i| Value::Int(i)).collect())])
 }
@@ -106,24 +104,6 @@ fn per_dim(all: &[i64], args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 }
 fn item(t: &Tensor) -> Result<Scalar> {
     t.try_item::<Scalar>()
-}
-fn tolist(sizes: &[i64], flat: &mut std::vec::IntoIter<Value>) -> Value {
-    match sizes.split_first() {
-        None => flat.next().unwrap_or(Value::None),
-        Some((n, rest)) => Value::List((0..*n).map(|_| tolist(rest, flat)).collect()),
-    }
-}
-fn all_items(t: &Tensor) -> Result<Vec<Value>> {
-    let d = t.dtype();
-    Ok(if d == DType::Bool {
-        t.try_to_vec::<crate::B8>()?.into_iter().map(|b| Value::Bool(b.get())).collect()
-    } else if d.is_complex() {
-        t.try_to_vec::<num_complex::Complex<f64>>()?.into_iter().map(Value::Complex).collect()
-    } else if d.is_floating() {
-        t.try_to_vec::<f64>()?.into_iter().map(Value::Float).collect()
-    } else {
-        t.try_to_vec::<i64>()?.into_iter().map(Value::Int).collect()
-    })
 }
 fn operand_type(s: &mut promotion::ResultTypeState, v: Option<&Value>) -> Result<()> {
     match v {
@@ -209,8 +189,11 @@ fn python_int(args: &[Value]) -> Result<i64> {
 
 /// Name and body.
 const NATIVE: &[(&str, NativeFn)] = &[
-    ("torch.Tensor.size", |a, k| per_dim(self_(a)?.sizes(), a, k)),
-    ("torch.Tensor.shape", |a, _| ints(self_(a)?.sizes())),
+    ("torch.Tensor.size", |a, k| match dim(a, k) {
+        None => Ok(vec![NamedTuple::size(self_(a)?.sizes()).into()]),
+        Some(_) => per_dim(self_(a)?.sizes(), a, k),
+    }),
+    ("torch.Tensor.shape", |a, _| Ok(vec![NamedTuple::size(self_(a)?.sizes()).into()])),
     ("torch.Tensor.stride", |a, k| per_dim(self_(a)?.strides(), a, k)),
     ("torch.Tensor.dim", |a, _| one(self_(a)?.dim() as i64)),
     ("torch.Tensor.ndimension", |a, _| one(self_(a)?.dim() as i64)),
@@ -244,9 +227,17 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.is_conj", |a, _| one(self_(a)?.is_conj())),
     ("torch.is_conj", |a, _| one(self_(a)?.is_conj())),
     ("torch.Tensor.is_neg", |a, _| one(self_(a)?.is_neg())),
+    ("torch.is_neg", |a, _| one(self_(a)?.is_neg())),
+    ("torch.is_signed", |a, _| one(self_(a)?.is_signed())),
+    ("torch.Tensor.is_set_to", |a, _| {
+        let (t, o) = (self_(a)?, self_(a.get(1..).unwrap_or(&[]))?);
+        let geometry = |t: &Tensor| (t.sizes().to_vec(), t.strides().to_vec(), t.storage_offset());
+        one(t.storage().same(o.storage()) && geometry(t) == geometry(o))
+    }),
     ("torch.is_tensor", |a, _| one(matches!(a.first(), Some(Value::Tensor(_))))),
     ("torch.Tensor.item", |a, _| one(item(self_(a)?)?)),
     ("torch.Tensor.__bool__", |a, _| one(truth(self_(a)?)?)),
+    ("torch.Tensor.__nonzero__", |a, _| one(truth(self_(a)?)?)),
     ("torch.Tensor.__int__", |a, _| one(python_int(a)?)),
     ("torch.Tensor.__index__", |a, _| {
         let t = self_(a)?;
@@ -263,11 +254,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
         Some(n) => one(*n),
         None => Err(Error::type_("len() of a 0-d tensor")),
     }),
-    ("torch.Tensor.tolist", |a, _| {
-        let t = self_(a)?;
-        let mut flat = all_items(t)?.into_iter();
-        Ok(vec![tolist(t.sizes(), &mut flat)])
-    }),
+    ("torch.Tensor.tolist", |a, _| Ok(vec![self_(a)?.tolist()?])),
     ("torch.promote_types", |a, _| one(promotion::promote_types(dtype_of(a.first())?, dtype_of(a.get(1))?)?)),
     ("torch.can_cast", |a, _| one(promotion::can_cast(dtype_of(a.first())?, dtype_of(a.get(1))?))),
     ("torch.result_type", |a, _| {
@@ -281,14 +268,9 @@ const NATIVE: &[(&str, NativeFn)] = &[
         promotion::set_default_dtype(dtype_of(a.first())?)?;
         Ok(vec![Value::None])
     }),
-    ("torch.manual_seed", |a, _| match a.first() {
-        Some(Value::Int(s)) => Ok(vec![Value::Generator(crate::generator::manual_seed(*s as u64))]),
-        _ => Err(Error::type_("manual_seed(): argument 'seed' must be int")),
-    }),
-    ("torch.initial_seed", |_, _| one(crate::generator::initial_seed() as i64)),
 ];
 
-fn truth(t: &Tensor) -> Result<bool> {
+pub(super) fn truth(t: &Tensor) -> Result<bool> {
     match t.numel() {
         1 => Ok(item(t)?.to_bool()),
         0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),

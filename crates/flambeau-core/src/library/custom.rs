@@ -177,7 +177,12 @@ impl UserOp {
     /// What the operator does at a key. The lock ends here: user code runs without it.
     fn at(&self, k: Key) -> Result<Step> {
         let s = self.state.read().unwrap_or_else(|e| e.into_inner());
-        ensure!(s.defined.is_some(), Runtime, "{} is not defined any more: its library is gone", self.info.name);
+        ensure!(
+            s.defined.is_some(),
+            Runtime,
+            "{} is not defined any more: its library is gone",
+            self.info.name
+        );
         if let Some((_, kernel)) = s.kernels[k as usize].last()
             && s.disabled & 1 << k as u8 == 0
         {
@@ -313,7 +318,13 @@ impl Library {
             );
             all.push((namespace.to_string(), id));
         }
-        Ok(Library { namespace: namespace.to_string(), kind, id, touched: Vec::new(), owns: kind == LibraryKind::Def })
+        Ok(Library {
+            namespace: namespace.to_string(),
+            kind,
+            id,
+            touched: Vec::new(),
+            owns: kind == LibraryKind::Def,
+        })
     }
     /// Defines an operator by its schema and gives its full name.
     ///
@@ -389,7 +400,9 @@ impl Library {
         let found = super::lookup(&name).and_then(|f| f.operators().first().copied());
         let op = found.ok_or_else(|| Error::runtime(format!("no operator '{name}'")))?;
         let (Place::Key(k), Some(f)) = (place, kernel.0) else {
-            return Err(Error::missing(format!("'{key}' kernels and fallthrough for the existing operator {name}")));
+            return Err(Error::missing(format!(
+                "'{key}' kernels and fallthrough for the existing operator {name}"
+            )));
         };
         diverted::divert(self.id, op, k, f)
     }
@@ -461,8 +474,10 @@ impl Library {
         );
         let (op, cpu) = (named(&self.full(name))?, device_type == "cpu");
         let kernel = move |args: &[Value]| {
-            let args: Vec<Value> = args.iter().map(|v| autocast(v, cast_inputs, cpu)).collect::<Result<_>>()?;
-            call_below(Key::Autocast, op.info, &args)
+            let _off = ExcludeGuard::from_up(Key::Autocast);
+            let args: Vec<Value> =
+                args.iter().map(|v| autocast(v, cast_inputs, cpu)).collect::<Result<_>>()?;
+            op.info.call(&args)
         };
         self.impl_(name, kernel, "Autocast")
     }

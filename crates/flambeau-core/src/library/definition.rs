@@ -101,7 +101,8 @@ fn default(ty: Ty, text: &str) -> Result<Default_> {
         (Ty::Str | Ty::OptStr, t) => Default_::Str(keep(t.trim_matches(['"', '\'']))),
         (Ty::IntList(_) | Ty::OptIntList(_), t) if t.starts_with('[') => {
             let inner = t.strip_prefix('[').and_then(|t| t.strip_suffix(']')).ok_or_else(no)?;
-            let all: Vec<i64> = split(inner).iter().map(|n| n.parse().map_err(|_| no())).collect::<Result<_>>()?;
+            let all: Vec<i64> =
+                split(inner).iter().map(|n| n.parse().map_err(|_| no())).collect::<Result<_>>()?;
             Default_::IntList(Box::leak(all.into_boxed_slice()))
         }
         (Ty::Float | Ty::OptFloat, t) => Default_::Float(t.parse().map_err(|_| no())?),
@@ -139,7 +140,8 @@ pub fn parse(text: &str) -> Result<Definition> {
             Some((d, v)) => (d.trim(), Some(v.trim())),
             None => (part, None),
         };
-        let (t, arg) = decl.rsplit_once(' ').ok_or_else(|| wrong(part, "an argument is a type and a name"))?;
+        let (t, arg) =
+            decl.rsplit_once(' ').ok_or_else(|| wrong(part, "an argument is a type and a name"))?;
         let (ty, mutated) = ty(t)?;
         let default = given.map_or(Ok(Default_::Required), |v| default(ty, v))?;
         args.push(Arg { name: keep(arg), ty, default, kw_only, mutated, number: false });

@@ -2,12 +2,13 @@
 //! arguments by hand.
 
 use super::object::Kwargs;
+use super::slots::{Slots, one};
 use super::{Adapt, Function, NativeFn, Target};
 use crate::error::{Error, Result};
 use crate::print::{self, PrintOptions, Profile};
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use crate::value::{FromValue, IntoValue, Value};
+use crate::value::{FromValue, Value};
 use crate::{DType, Device, MemoryFormat, ensure, indexing, literal, ops};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,6 +56,7 @@ const ADAPTED: &[(&str, Adapt)] = &[
     ("torch.norm", norm_by_name),
     ("torch.Tensor.norm", norm_by_name),
     ("torch.tensordot", pairs_of_dims),
+    ("torch.signal.windows.general_cosine", coefficients),
 ];
 
 /// Puts the functions in place of the operators of the same names.
@@ -72,9 +74,21 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
             functions.insert((*path).to_string(), Target::Flagged(flag, *position, plain, set));
         }
     }
-    for (path, f) in NATIVE {
+    for (path, f) in natives() {
         functions.insert((*path).to_string(), Target::Native(*f));
     }
+}
+
+/// All functions that are no operators.
+fn natives() -> impl Iterator<Item = &'static (&'static str, NativeFn)> {
+    let more = [
+        super::attributes::NATIVE,
+        super::legacy::NATIVE,
+        super::settings::NATIVE,
+        super::storages::NATIVE,
+        super::types::NATIVE,
+    ];
+    NATIVE.iter().chain(more.into_iter().flatten())
 }
 
 /// Takes a flag out of the arguments.
@@ -93,71 +107,6 @@ pub(super) fn take_flag(
         on = args.pop().is_some_and(|v| set(&v));
     }
     (on, args, named)
-}
-
-/// The arguments of a function by its parameters' names: those left out are `None`.
-struct Slots<'a> {
-    name: &'static str,
-    parameters: &'static [&'static str],
-    values: Vec<Option<&'a Value>>,
-}
-impl<'a> Slots<'a> {
-    fn new(
-        name: &'static str,
-        parameters: &'static [&'static str],
-        args: &'a [Value],
-        kwargs: &'a Kwargs,
-    ) -> Result<Slots<'a>> {
-        ensure!(
-            args.len() <= parameters.len(),
-            Type,
-            "{name}() takes {} positional arguments but {} were given",
-            parameters.len(),
-            args.len()
-        );
-        let mut values: Vec<Option<&Value>> = args.iter().map(Some).collect();
-        values.resize(parameters.len(), None);
-        for (k, v) in kwargs {
-            match parameters.iter().position(|p| p == k) {
-                None => {
-                    return Err(Error::type_(format!("{name}() got an unexpected keyword argument '{k}'")));
-                }
-                Some(i) if values[i].is_some() => {
-                    return Err(Error::type_(format!("{name}() got multiple values for argument '{k}'")));
-                }
-                Some(i) => values[i] = Some(v),
-            }
-        }
-        Ok(Slots { name, parameters, values })
-    }
-    /// A required argument.
-    fn must(&self, i: usize) -> Result<&'a Value> {
-        self.values[i].ok_or_else(|| {
-            Error::type_(format!(
-                "{}() missing 1 required positional argument: '{}'",
-                self.name, self.parameters[i]
-            ))
-        })
-    }
-    /// An argument, unless it was left out or is `None`.
-    fn get<T: FromValue>(&self, i: usize) -> Result<Option<T>> {
-        match self.values[i] {
-            None | Some(Value::None) => Ok(None),
-            Some(v) => T::from_value(v).map(Some),
-        }
-    }
-    fn tensor(&self) -> Result<Tensor> {
-        Tensor::from_value(self.must(0)?)
-    }
-    fn device(&self, i: usize) -> Result<Option<Device>> {
-        match self.values[i] {
-            Some(Value::Str(s)) => Device::parse(s).map(Some),
-            _ => self.get(i),
-        }
-    }
-}
-fn one(v: impl IntoValue) -> Result<Vec<Value>> {
-    Ok(vec![v.into_value()])
 }
 
 type Arguments = (Vec<Value>, Vec<(String, Value)>);
@@ -226,6 +175,14 @@ fn norm_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     }
     Ok(a)
 }
+/// The coefficients of a sum of cosines are a list or tuple.
+fn coefficients(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut a = (args.to_vec(), kwargs.to_vec());
+    if let Some(v) = argument(&mut a, usize::MAX, "a") {
+        ensure!(v.items().is_some(), Type, "Coefficients must be a list/tuple");
+    }
+    Ok(a)
+}
 /// `tensordot`'s `dims`: a number of dimensions at the ends, or a pair of lists.
 fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
@@ -257,7 +214,8 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
         Value::Int(n) => {
             ensure!(*n >= 0, Runtime, "tensordot expects dims >= 0, but got dims={n}");
             ensure!(*n <= rank, Runtime, "tensordot expects dims < ndim_a or ndim_b, but got dims={n}");
-            (list(rank - n..rank), list(0..*n))
+            // counted from the end, as the messages have it
+            (list(-n..0), list(0..*n))
         }
         v => match v.items() {
             Some([x, y]) => (ints(x)?, ints(y)?),
@@ -279,43 +237,8 @@ fn cast(name: &'static str, d: DType, args: &[Value], kwargs: &Kwargs) -> Result
     let format = s.get::<MemoryFormat>(1)?;
     one(ops::to(&s.tensor()?, Some(d), None, None, None, false, false, format)?)
 }
-/// `torch.FloatTensor` and its like, by dtype.
-fn legacy_name(d: DType) -> Option<&'static str> {
-    Some(match d {
-        DType::F32 => "torch.FloatTensor",
-        DType::F64 => "torch.DoubleTensor",
-        DType::F16 => "torch.HalfTensor",
-        DType::BF16 => "torch.BFloat16Tensor",
-        DType::U8 => "torch.ByteTensor",
-        DType::I8 => "torch.CharTensor",
-        DType::I16 => "torch.ShortTensor",
-        DType::I32 => "torch.IntTensor",
-        DType::I64 => "torch.LongTensor",
-        DType::Bool => "torch.BoolTensor",
-        DType::C64 => "torch.ComplexFloatTensor",
-        DType::C128 => "torch.ComplexDoubleTensor",
-        _ => return None,
-    })
-}
-/// `x.type()` names the type, `x.type(dtype)` casts.
-fn type_(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let s = Slots::new("type", &["self", "dtype", "non_blocking"], args, kwargs)?;
-    let t = s.tensor()?;
-    let d = match s.values[1] {
-        None | Some(Value::None) => {
-            let name = legacy_name(t.dtype()).map_or_else(|| t.dtype().to_string(), str::to_owned);
-            return one(name);
-        }
-        Some(Value::Str(n)) => flambeau_cpu::dtype::ALL_DTYPES
-            .into_iter()
-            .find(|d| legacy_name(*d) == Some(n) || d.to_string() == *n)
-            .ok_or_else(|| Error::value(format!("invalid type: '{n}'")))?,
-        Some(v) => DType::from_value(v)?,
-    };
-    one(ops::to(&t, Some(d), None, None, None, false, false, None)?)
-}
 /// Nested lists hold numbers, and whole numbers that their dtype holds.
-fn data_fits(v: &Value, dtype: Option<DType>) -> Result<()> {
+pub(super) fn data_fits(v: &Value, dtype: Option<DType>) -> Result<()> {
     match v {
         Value::List(l) | Value::Tuple(l) => l.iter().try_for_each(|v| data_fits(v, dtype)),
         Value::Str(_) => Err(Error::value("too many dimensions 'str'")),
@@ -353,7 +276,11 @@ fn made(s: &Slots<'_>, requires_grad: Option<bool>) -> Result<Vec<Value>> {
             literal::from_value_as(v, dtype)?
         }
     };
-    let t = ops::to(&t, dtype, None, s.device(2)?, None, false, false, None)?;
+    let device = s.device(2)?.or_else(|| match (s.values[0], crate::settings::get_default_device()) {
+        (Some(Value::Tensor(_)), _) | (_, Device::Cpu) => None,
+        (_, d) => Some(d),
+    });
+    let t = ops::to(&t, dtype, None, device, None, false, false, None)?;
     if requires_grad == Some(true) {
         (crate::graph::engine()?.set_requires_grad)(&t, true)?;
     }
@@ -485,7 +412,6 @@ const NATIVE: &[(&str, NativeFn)] = &[
         one(t)
     }),
     ("torch.scalar_tensor", scalar_tensor),
-    ("torch.Tensor.type", type_),
     ("torch.Tensor.type_as", |a, k| {
         let s = Slots::new("type_as", &["self", "other"], a, k)?;
         let other = Tensor::from_value(s.must(1)?)?;
@@ -494,6 +420,10 @@ const NATIVE: &[(&str, NativeFn)] = &[
     }),
     ("torch.Tensor.is_same_size", |a, k| {
         let s = Slots::new("is_same_size", &["self", "other"], a, k)?;
+        one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
+    }),
+    ("torch.is_same_size", |a, k| {
+        let s = Slots::new("is_same_size", &["input", "other"], a, k)?;
         one(s.tensor()?.sizes() == Tensor::from_value(s.must(1)?)?.sizes())
     }),
     ("torch.Tensor.__contains__", |a, k| {
@@ -552,6 +482,8 @@ fn unravel(indices: &Tensor, shape: &[i64]) -> Result<Vec<Tensor>> {
         indices.dtype()
     );
     ensure!(shape.iter().all(|s| *s >= 0), Value, "'shape' cannot have negative values, but got {shape:?}");
+    // the coefficients are int64, and so are the coordinates
+    let indices = &ops::to(indices, Some(DType::I64), None, None, None, false, false, None)?;
     let (mut all, mut after) = (Vec::new(), 1i64);
     for n in shape.iter().rev() {
         let floor = |t: &Tensor, by: i64| {

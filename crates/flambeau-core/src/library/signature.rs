@@ -29,6 +29,9 @@ const NUMBERS_AS_TENSORS_MORE: [&str; 4] = ["floor_divide", "floor_divide_", "co
 const HIDDEN_OVERLOAD: [&str; 9] =
     ["add", "sub", "addbmm", "addmm", "baddbmm", "addmv", "addr", "addcdiv", "addcmul"];
 
+/// Rows that stand for two overloads, one without dimensions, and whether that one has `out=`.
+const WITHOUT_DIM: [(&str, bool); 2] = [("sum", false), ("mean", true)];
+
 /// Functions with an overload for a number on the left, and whether that overload has `out=`.
 const NUMBER_FIRST: [(&str, bool); 9] = [
     ("bitwise_and", false),
@@ -64,6 +67,8 @@ pub enum Kind {
     TensorOrNumber,
     /// A tensor in the schema, given as a Python number: the overload that PyTorch has for it.
     Number,
+    /// Required, though the schema has a default: one of the overloads that a row here stands for.
+    Required,
 }
 
 /// One parameter.
@@ -81,7 +86,7 @@ pub struct Param {
 impl Param {
     /// May be left out.
     pub fn optional(&self) -> bool {
-        self.arg.default != Default_::Required
+        self.arg.default != Default_::Required && self.kind != Kind::Required
     }
     /// `None` may be given.
     pub fn allows_none(&self) -> bool {
@@ -183,7 +188,8 @@ impl Signature {
             .take(plain_args)
             .filter(|(i, _)| Some(*i) != self_index)
             .map(|(index, arg)| Param {
-                name: if arg.name == "self" && !method { "input" } else { arg.name },
+                // lists keep their name
+                name: if arg.name == "self" && arg.ty == Ty::Tensor && !method { "input" } else { arg.name },
                 arg,
                 index,
                 kind: if silent && arg.ty == Ty::Tensor { Kind::TensorOrNumber } else { Kind::Plain },
@@ -198,6 +204,14 @@ impl Signature {
             factory: has("dtype") && has("layout") && has("device"),
             variadic_tensors: VARIADIC_TENSORS.contains(&path),
         };
+        if let Some((_, out)) = WITHOUT_DIM.iter().find(|(n, _)| *n == short) {
+            let mut all_dims = base.clone();
+            all_dims.params.retain(|p| !matches!(p.name, "dim" | "keepdim"));
+            all_dims.out = all_dims.out.filter(|_| *out);
+            let mut some = base;
+            some.params.iter_mut().filter(|p| p.name == "dim").for_each(|p| p.kind = Kind::Required);
+            return vec![all_dims, some];
+        }
         let mut all = vec![base.clone()];
         if !silent {
             let any = base.params.iter().any(|p| p.arg.number);
@@ -265,7 +279,11 @@ impl Signature {
         let out =
             self.out.map(|(_, n)| if n == 1 { "Tensor out = None" } else { "tuple of Tensors out = None" });
         let mut out_due = out;
-        for p in &self.params {
+        // PyTorch puts a factory's memory format before its other options
+        let (format, others): (Vec<&Param>, Vec<&Param>) =
+            self.params.iter().partition(|p| self.factory && p.name == "memory_format");
+        let at = others.iter().position(|p| p.name == "dtype").unwrap_or(others.len());
+        for p in others[..at].iter().chain(&format).chain(&others[at..]) {
             if p.arg.kw_only {
                 star_once(&mut parts);
                 // PyTorch puts out= before the options of factories, after keywords of the operator itself
@@ -276,6 +294,7 @@ impl Signature {
             let mut s = format!("{} {}", p.type_name(), p.name);
             match (self.factory, p.name) {
                 (true, "pin_memory") => s.push_str(" = False"),
+                _ if p.kind == Kind::Required => {}
                 _ => default_text(&mut s, p.arg),
             }
             parts.push(s);

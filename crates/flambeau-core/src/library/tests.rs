@@ -191,3 +191,83 @@ fn texts_of_overloads_with_numbers() {
             .contains(" * (Tensor input, Number max, *, Tensor out = None)\n")
     );
 }
+
+#[test]
+fn old_argument_orders_put_the_scale_first() {
+    let (a, b) = (t(&[1.0, 2.0]), t(&[10.0, 20.0]));
+    let r = |name: &str, args: &[Value]| numbers(&call(name, args, &[]).unwrap());
+    assert_eq!(r("torch.add", &[a.clone(), Value::Int(2), b.clone()]), [21.0, 42.0]);
+    assert_eq!(r("torch.Tensor.sub", &[b.clone(), Value::Int(2), a.clone()]), [8.0, 16.0]);
+    assert_eq!(r("torch.addcmul", &[a.clone(), Value::Int(2), a.clone(), b.clone()]), [21.0, 82.0]);
+    let m = Value::Tensor(Tensor::from_slice(&[1.0f32, 0.0, 0.0, 1.0], 4).reshape([2, 2]));
+    let two = Value::Int(2);
+    let three = Value::Int(3);
+    assert_eq!(
+        r("torch.addmv", &[two.clone(), a.clone(), three.clone(), m.clone(), b.clone()]),
+        [32.0, 64.0]
+    );
+    assert_eq!(r("torch.addmv", &[two.clone(), a.clone(), m.clone(), b.clone()]), [12.0, 24.0]);
+    assert_eq!(r("torch.Tensor.addmv", &[a.clone(), two, three, m, b]), [32.0, 64.0]);
+}
+
+#[test]
+fn atens_names_find_what_python_calls_otherwise() {
+    let a = t(&[1.0, 4.0]);
+    let r = |name: &str, args: &[Value]| numbers(&call(name, args, &[]).unwrap());
+    assert_eq!(r("torch.ops.aten.add.Scalar", &[a.clone(), Value::Int(1)]), [2.0, 5.0]);
+    assert_eq!(r("torch.ops.aten.absolute.default", std::slice::from_ref(&a)), [1.0, 4.0]);
+    assert_eq!(r("aten::special_sinc", &[t(&[0.0])]), [1.0]);
+    // the functional form of an operator that exists in place leaves its argument alone
+    assert_eq!(r("torch.ops.aten.zero", std::slice::from_ref(&a)), [0.0, 0.0]);
+    assert_eq!(r("torch.ops.aten.copy", &[a.clone(), t(&[7.0, 8.0])]), [7.0, 8.0]);
+    assert_eq!(numbers(std::slice::from_ref(&a)), [1.0, 4.0]);
+    assert!(matches!(
+        call("torch.ops.aten.sym_size.int", &[a.clone(), Value::Int(0)], &[]).unwrap()[..],
+        [Value::Int(2)]
+    ));
+    // in-place functions take their tensor by name
+    assert_eq!(r("torch.neg_", std::slice::from_ref(&a)), [-1.0, -4.0]);
+    assert_eq!(numbers(&call("torch.abs_", &[], &kw("input", a)).unwrap()), [1.0, 4.0]);
+    assert!(lookup("torch.ops.aten.no_such_operator").is_none() && lookup("torch._no_such").is_none());
+}
+
+#[test]
+fn factories_write_to_what_they_are_given() {
+    let out = |d: crate::DType| Value::Tensor(Tensor::zeros_raw(&[3], d, crate::Device::Cpu).unwrap());
+    for (name, args, want) in [
+        ("torch.ones", vec![Value::Int(3)], [1.0, 1.0, 1.0]),
+        ("torch.arange", vec![Value::Int(3)], [0.0, 1.0, 2.0]),
+        ("torch.full", vec![Value::Tuple(vec![Value::Int(3)]), Value::Int(7)], [7.0, 7.0, 7.0]),
+        ("torch.linspace", vec![Value::Int(0), Value::Int(4), Value::Int(3)], [0.0, 2.0, 4.0]),
+    ] {
+        for d in [crate::DType::F32, crate::DType::I64] {
+            let o = out(d);
+            let r = call(name, &args, &kw("out", o.clone())).unwrap();
+            assert_eq!(numbers(&r), want, "{name}");
+            assert_eq!(numbers(&[o]), want, "{name}");
+        }
+    }
+    let mut k = kw("out", out(crate::DType::I64));
+    k.push(("dtype".into(), Value::DType(crate::DType::F32)));
+    let e = call("torch.zeros", &[Value::Int(3)], &k).unwrap_err();
+    assert_eq!(e.message(), "dtype Float does not match dtype of out parameter (Long)");
+    let mut k = kw("out", out(crate::DType::I64));
+    k.push(("device".into(), Value::Device(crate::Device::Meta)));
+    let e = call("torch.zeros", &[Value::Int(3)], &k).unwrap_err();
+    assert_eq!(e.message(), "device type meta does not match device type of out parameter (cpu)");
+}
+
+#[test]
+fn numbers_that_might_be_symbols() {
+    let one = |name: &str, args: &[Value]| call(name, args, &[]).unwrap().remove(0);
+    assert!(matches!(one("torch.sym_int", &[Value::Float(-2.7)]), Value::Int(-2)));
+    assert!(matches!(one("torch.sym_max", &[Value::Int(3), Value::Float(2.0)]), Value::Float(3.0)));
+    assert!(matches!(one("torch.sym_min", &[Value::Int(3), Value::Int(2)]), Value::Int(2)));
+    assert!(matches!(
+        one("torch.sym_sum", &[Value::List(vec![Value::Int(3), Value::Int(2)])]),
+        Value::Int(5)
+    ));
+    assert!(matches!(one("torch.sym_not", &[Value::Bool(true)]), Value::Bool(false)));
+    assert!(matches!(one("torch.sym_float", &[Value::Int(3)]), Value::Float(3.0)));
+    assert!(call("torch.sym_int", &[Value::Float(f64::NAN)], &[]).is_err());
+}

@@ -166,7 +166,7 @@ fn scaled_into(
     gemm_into(label, alpha, &operand(a)?, &operand(b)?, beta, out)
 }
 fn broadcasts(self_: &Tensor, sizes: &[i64]) -> Result<()> {
-    geometry::expand_strides(self_.sizes(), self_.strides(), sizes).map(drop)
+    ops::expand(self_, sizes, false).map(drop)
 }
 fn same_self(self_: &Tensor, a: &Tensor) -> Result<()> {
     ensure!(
@@ -376,6 +376,9 @@ pub fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<OutMeta> {
 /// `dot`
 pub fn dot_cpu(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
     no_bool("dot", self_)?;
+    if self_.dtype() == DType::C32 {
+        return Err(Error::not_implemented_for("dot", self_.dtype()));
+    }
     let (x, y) = (resolve_lazy(self_)?, resolve_lazy(tensor)?);
     let a = Access::new(&[&x, &y], &[out])?;
     erased::dot(
@@ -398,6 +401,7 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 || other.dim() == 0 {
         return ops::mul(self_, other);
     }
+    ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
     if self_.dim() == 1 && other.dim() == 1 && self_.sizes() == other.sizes() {
         return ops::dot(self_, other);
     }
@@ -476,17 +480,20 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
     let db = geometry::wrap_dims(dims_other, other.dim())?;
     let (mut a, mut b) = (self_.clone(), other.clone());
     let mut contracted: i64 = 1;
-    for (x, y) in da.iter().zip(&db) {
-        let (s, t) = (a.sizes()[*x], b.sizes()[*y]);
+    for (k, (x, y)) in da.iter().zip(&db).enumerate() {
+        let size = |t: &Tensor, d: usize| t.sizes().get(d).copied().unwrap_or(1);
+        let (s, t) = (size(&a, *x), size(&b, *y));
         if t == 1 && s != 1 {
-            a = ops::sum(&a, Some(&[*x as i64]), true, None)?;
+            a = ops::sum(&a, Some(&[*x as i64]), true, Some(a.dtype()))?;
         } else if s == 1 && t != 1 {
-            b = ops::sum(&b, Some(&[*y as i64]), true, None)?;
+            b = ops::sum(&b, Some(&[*y as i64]), true, Some(b.dtype()))?;
         } else {
             ensure!(
                 s == t,
                 Runtime,
-                "contracted dimensions need to match, but first has size {s} in dim {x} and second has size {t} in dim {y}"
+                "contracted dimensions need to match, but first has size {s} in dim {} and second has size {t} in dim {}",
+                dims_self[k],
+                dims_other[k]
             );
             contracted *= s;
         }
@@ -495,14 +502,22 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
         (0..t.dim()).filter(|i| !d.contains(i)).map(|i| i as i64).collect()
     };
     let (fa, fb) = (free(&a, &da), free(&b, &db));
-    let order_a: SizeVec = fa.iter().copied().chain(da.iter().map(|d| *d as i64)).collect();
-    let order_b: SizeVec = db.iter().map(|d| *d as i64).chain(fb.iter().copied()).collect();
+    let used = |t: &Tensor, d: &[usize]| -> SizeVec {
+        d.iter().filter(|i| **i < t.dim()).map(|i| *i as i64).collect()
+    };
+    let order_a: SizeVec = fa.iter().copied().chain(used(&a, &da)).collect();
+    let order_b: SizeVec = used(&b, &db).into_iter().chain(fb.iter().copied()).collect();
     let rows: i64 = fa.iter().map(|d| a.sizes()[*d as usize]).product();
     let cols: i64 = fb.iter().map(|d| b.sizes()[*d as usize]).product();
     let shape: SizeVec =
         fa.iter().map(|d| a.sizes()[*d as usize]).chain(fb.iter().map(|d| b.sizes()[*d as usize])).collect();
+    geometry::checked_bytes(&shape, a.element_size())?;
     let x = ops::reshape(&ops::permute(&a, &order_a)?, &[rows, contracted])?;
     let y = ops::reshape(&ops::permute(&b, &order_b)?, &[contracted, cols])?;
+    if rows == 1 && cols == 1 {
+        let dot = ops::dot(&ops::reshape(&x, &[contracted])?, &ops::reshape(&y, &[contracted])?)?;
+        return ops::reshape(&dot, &shape);
+    }
     ops::reshape(&ops::mm(&x, &y)?, &shape)
 }
 
@@ -609,4 +624,53 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
         base = ops::matmul(&base, &base)?;
     }
     acc.map_or_else(|| ops::clone(self_, None), Ok)
+}
+
+/// Factors in the dtype that the result shall have.
+fn widened(a: &Tensor, b: &Tensor, d: DType) -> Result<(Tensor, Tensor)> {
+    let half = matches!(a.dtype(), DType::F16 | DType::BF16);
+    ensure!(
+        d == a.dtype() || (half && d == DType::F32),
+        Runtime,
+        "out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs"
+    );
+    same_dtype(a, b)?;
+    Ok((to_dtype(a, d)?, to_dtype(b, d)?))
+}
+fn to_dtype(t: &Tensor, d: DType) -> Result<Tensor> {
+    ops::to(t, Some(d), None, None, None, false, false, None)
+}
+/// `mm.dtype`
+pub fn mm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    let (a, b) = widened(self_, mat2, out_dtype)?;
+    ops::mm(&a, &b)
+}
+/// `bmm.dtype`
+pub fn bmm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    let (a, b) = widened(self_, mat2, out_dtype)?;
+    ops::bmm(&a, &b)
+}
+/// `addmm.dtype`
+pub fn addmm_dtype(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let (a, b) = widened(mat1, mat2, out_dtype)?;
+    ops::addmm(&to_dtype(self_, out_dtype)?, &a, &b, beta, alpha)
+}
+/// `baddbmm.dtype`
+pub fn baddbmm_dtype(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    out_dtype: DType,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let (a, b) = widened(batch1, batch2, out_dtype)?;
+    ops::baddbmm(&to_dtype(self_, out_dtype)?, &a, &b, beta, alpha)
 }

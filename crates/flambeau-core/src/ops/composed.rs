@@ -72,6 +72,9 @@ pub fn diff(
         [prepend, Some(self_), append].into_iter().flatten().map(Tensor::clone).collect();
     let mut x = if parts.len() == 1 { self_.clone() } else { ops::cat(&parts, d as i64)? };
     let size = x.sizes()[d];
+    if n > 0 && (x.dtype().is_wide_unsigned() || matches!(x.dtype(), DType::F8E4M3 | DType::F8E5M2)) {
+        return Err(Error::not_implemented_for("add_stub", x.dtype()));
+    }
     if n >= size || x.device() == Device::Meta {
         // nothing is left, or only the size is asked for
         let format = (size <= n).then_some(crate::MemoryFormat::Contiguous);
@@ -87,7 +90,14 @@ pub fn diff(
 
 /// `dist`
 pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
-    ops::linalg_vector_norm(&sub(self_, other)?, p, None, false, None)
+    let d = sub(self_, other)?;
+    ensure!(
+        d.dtype().is_floating() || d.is_complex(),
+        Unsupported,
+        "norm(): input dtype should be either floating point or complex. Got {} instead.",
+        d.dtype().scalar_type_name()
+    );
+    ops::linalg_vector_norm(&d, p, None, false, None)
 }
 
 /// How many ways there are to choose `r` of `n`; the largest number where it does not fit.
@@ -347,10 +357,15 @@ pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Te
     );
     let d = wrap_dim(dim, self_.dim())?;
     let others: Vec<i64> = (0..self_.dim() as i64).filter(|i| *i != d as i64).collect();
-    let norms = ops::linalg_vector_norm(self_, p, Some(&others), true, None)?;
+    let norm = |x: &Tensor| ops::linalg_vector_norm(x, p, Some(&others), true, None);
+    let mut norms = norm(self_)?;
+    let above = ops::gt(&norms, &number(most)?)?;
+    if self_.requires_grad() {
+        // slices that stay as they are have no part in the norms' gradient, which NaN would get out of
+        norms = norm(&ops::where_(&above, self_, &number(1)?)?)?;
+    }
     let down = ops::div(&number(most)?, &ops::add(&norms, &number(1e-7)?, ONE)?)?;
-    let factor = ops::where_(&ops::gt(&norms, &number(most)?)?, &down, &number(1)?)?;
-    ops::mul(self_, &factor)
+    ops::mul(self_, &ops::where_(&above, &down, &number(1)?)?)
 }
 
 /// `as_strided_scatter`
@@ -425,14 +440,24 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
 
 /// `isin.Tensor_Tensor`
 pub fn isin(elements: &Tensor, test_elements: &Tensor, _assume_unique: bool, invert: bool) -> Result<Tensor> {
-    for t in [elements, test_elements] {
-        ensure!(
-            !t.is_complex() && t.dtype() != DType::Bool,
-            Unsupported,
-            "Unsupported input type encountered for isin(): {}",
-            t.dtype().scalar_type_name()
-        );
+    isin_takes(elements.dtype())?;
+    isin_takes(test_elements.dtype())?;
+    let d = crate::promotion::result_type(&[elements, test_elements])?;
+    if d.is_complex() || d.is_wide_unsigned() || matches!(d, DType::F8E4M3 | DType::F8E5M2) {
+        return Err(Error::not_implemented_for("isin_default_cpu", d));
     }
+    found_among(elements, test_elements, invert)
+}
+fn isin_takes(d: DType) -> Result<()> {
+    ensure!(
+        !matches!(d, DType::Bool | DType::C64 | DType::C128),
+        Unsupported,
+        "Unsupported input type encountered for isin(): {}",
+        d.scalar_type_name()
+    );
+    Ok(())
+}
+fn found_among(elements: &Tensor, test_elements: &Tensor, invert: bool) -> Result<Tensor> {
     let found = if test_elements.dim() == 0 {
         ops::eq(elements, test_elements)?
     } else if elements.numel().saturating_mul(test_elements.numel()) > 1 << 16
@@ -450,8 +475,15 @@ pub fn isin(elements: &Tensor, test_elements: &Tensor, _assume_unique: bool, inv
     if invert { ops::logical_not(&found) } else { Ok(found) }
 }
 /// `isin.Tensor_Scalar`
-pub fn isin_number(elements: &Tensor, test_element: Scalar, unique: bool, invert: bool) -> Result<Tensor> {
-    isin(elements, &number(test_element)?, unique, invert)
+pub fn isin_number(elements: &Tensor, test_element: Scalar, _unique: bool, invert: bool) -> Result<Tensor> {
+    isin_takes(elements.dtype())?;
+    match test_element {
+        Scalar::Bool(_) => isin_takes(DType::Bool)?,
+        Scalar::Complex(_) => isin_takes(DType::C128)?,
+        _ => {}
+    }
+    let one = ops::eq(elements, &crate::ergonomic::wrapped_number(test_element)?)?;
+    if invert { ops::logical_not(&one) } else { Ok(one) }
 }
 /// `isin.Scalar_Tensor`
 pub fn number_isin(element: Scalar, test_elements: &Tensor, unique: bool, invert: bool) -> Result<Tensor> {
@@ -467,6 +499,10 @@ pub fn number_isin(element: Scalar, test_elements: &Tensor, unique: bool, invert
 pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
     for (t, name) in [(x1, "X1"), (x2, "X2")] {
         ensure!(t.dim() >= 2, Runtime, "cdist only supports at least 2D tensors, {name} got: {}D", t.dim());
+    }
+    let (a, b) = (x1.sizes()[x1.dim() - 1], x2.sizes()[x2.dim() - 1]);
+    ensure!(a == b, Runtime, "X1 and X2 must have the same number of columns. X1: {a} X2: {b}");
+    for (t, name) in [(x1, "X1"), (x2, "X2")] {
         ensure!(
             t.dtype().is_floating(),
             Runtime,
@@ -474,8 +510,6 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
             t.dtype().scalar_type_name()
         );
     }
-    let (a, b) = (x1.sizes()[x1.dim() - 1], x2.sizes()[x2.dim() - 1]);
-    ensure!(a == b, Runtime, "X1 and X2 must have the same number of columns. X1: {a} X2: {b}");
     ensure!(p >= 0.0, Runtime, "cdist only supports non-negative p values");
     if let Some(m) = compute_mode {
         ensure!(
@@ -488,6 +522,18 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
             Value,
             "{m} is not a valid value for compute_mode"
         );
+    }
+    // halves have the way over a matrix product only
+    let large = x1.sizes()[x1.dim() - 2] > 25 || x2.sizes()[x2.dim() - 2] > 25;
+    let by_product = p == 2.0
+        && match compute_mode {
+            Some("use_mm_for_euclid_dist") => true,
+            Some("donot_use_mm_for_euclid_dist") => false,
+            _ => large,
+        };
+    let half = matches!(x1.dtype(), DType::F16 | DType::BF16);
+    if half && !by_product && a > 0 && x1.numel() > 0 && x2.numel() > 0 {
+        return Err(Error::not_implemented_for("cdist", x1.dtype()));
     }
     let d = sub(&ops::unsqueeze(x1, -2)?, &ops::unsqueeze(x2, -3)?)?;
     if a == 0 {
@@ -554,4 +600,57 @@ pub fn empty_permuted(
         step = step.saturating_mul(size[i].max(1));
     }
     Tensor::empty_strided_raw(size, &strides, dtype, device)
+}
+
+/// `_chunk_cat`
+pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    let Some(first) = tensors.first() else {
+        bail!(Runtime, "_chunk_cat expects a non-empty input tensor list");
+    };
+    for t in tensors {
+        ensure!(t.numel() > 0, Runtime, "_chunk_cat expects non-empty tensor");
+        ensure!(
+            t.dtype() == first.dtype(),
+            Runtime,
+            "_chunk_cat expects all input tensors with the same dtype"
+        );
+    }
+    let d = if tensors.iter().all(|t| t.dim() == first.dim()) {
+        wrap_dim(dim, first.dim())?
+    } else {
+        ensure!(
+            dim >= 0,
+            Runtime,
+            "_chunk_cat expects non-negative dim when input tensors have different ndims"
+        );
+        dim as usize
+    };
+    ensure!(
+        tensors.iter().all(|t| d < t.dim()),
+        Runtime,
+        "_chunk_cat expects dim < ndim for all input tensors"
+    );
+    ensure!(
+        tensors.iter().all(|t| t.sizes()[..d] == first.sizes()[..d]),
+        Runtime,
+        "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors"
+    );
+    ensure!(num_chunks >= 1, Runtime, "_chunk_cat expects positive num_chunks");
+    let at = d as i64;
+    let parts = tensors.iter().map(|t| {
+        let n = t.sizes()[d];
+        let chunk = n / num_chunks + i64::from(n % num_chunks != 0);
+        let missing = geometry::size_mul(chunk, num_chunks)? - n;
+        let mut whole = t.clone();
+        if missing > 0 {
+            let mut sizes = SizeVec::from_slice(t.sizes());
+            sizes[d] = missing;
+            whole =
+                ops::cat(&[whole, ops::zeros(&sizes, Some(t.dtype()), None, Some(t.device()), None)?], at)?;
+        }
+        let mut sizes = SizeVec::from_slice(&t.sizes()[..d]);
+        sizes.extend_from_slice(&[num_chunks, -1]);
+        ops::reshape(&whole, &sizes)
+    });
+    ops::cat(&parts.collect::<Result<Vec<_>>>()?, at + 1)
 }

@@ -24,9 +24,11 @@ pub(crate) fn copy_into(dst: &Tensor, src: &Tensor) -> Result<()> {
     let mut src = Cow::Borrowed(src);
     if dst.lazy_bits() != src.lazy_bits() {
         // write through the lazy bits: the plain memory of dst gets the value with dst's bits applied
-        let resolved = resolve_lazy(&src)?;
-        // bits of the destination are bits of its dtype
-        let mut v = cast_to(&resolved, dst.dtype())?;
+        let mut v = resolve_lazy(&src)?;
+        // truth values and the like have no sign: it is turned in the dtype that is written
+        if v.dtype() != dst.dtype() && (dst.is_neg() || dst.is_conj()) {
+            v = cast_to(&v, dst.dtype())?;
+        }
         if dst.is_neg() {
             v = iter::pointwise(&NEG, &[&v], &[])?;
         }

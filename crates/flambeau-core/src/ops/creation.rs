@@ -1,5 +1,6 @@
 //! Factories.
 
+use crate::determinism::fill_uninitialized;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::geometry::{self, SizeVec};
@@ -36,11 +37,11 @@ pub fn empty(
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
-    match memory_format {
-        None | Some(MemoryFormat::Contiguous) => Tensor::empty_raw(size, dtype, device),
-        Some(MemoryFormat::Preserve) => Err(Error::runtime("unsupported memory format Preserve")),
-        Some(f) => Tensor::empty_strided_raw(size, &geometry::format_strides(size, f)?, dtype, device),
-    }
+    fill_uninitialized(match memory_format {
+        None | Some(MemoryFormat::Contiguous) => Tensor::empty_raw(size, dtype, device)?,
+        Some(MemoryFormat::Preserve) => return Err(Error::runtime("unsupported memory format Preserve")),
+        Some(f) => Tensor::empty_strided_raw(size, &geometry::format_strides(size, f)?, dtype, device)?,
+    })
 }
 
 /// `empty_strided`
@@ -53,7 +54,7 @@ pub fn empty_strided(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
-    Tensor::empty_strided_raw(size, stride, dtype, device)
+    fill_uninitialized(Tensor::empty_strided_raw(size, stride, dtype, device)?)
 }
 
 /// `zeros`
@@ -127,7 +128,7 @@ pub fn empty_like(
 ) -> Result<Tensor> {
     let (dtype, device) = like(self_, dtype, layout, device, pin_memory)?;
     let st: SizeVec = format_like(self_, memory_format)?;
-    Tensor::empty_strided_raw(self_.sizes(), &st, dtype, device)
+    fill_uninitialized(Tensor::empty_strided_raw(self_.sizes(), &st, dtype, device)?)
 }
 fn like(
     self_: &Tensor,
@@ -196,9 +197,21 @@ pub(crate) fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
         iter::fill(&FILL, self_, value.param())
     }
 }
-/// `fill_.Scalar`
+/// The elements of an expanded tensor, each once.
+pub(crate) fn distinct(t: &Tensor) -> Result<Tensor> {
+    let mut sizes = SizeVec::from_slice(t.sizes());
+    for (n, s) in sizes.iter_mut().zip(t.strides()) {
+        if *s == 0 {
+            *n = (*n).min(1);
+        }
+    }
+    t.view_typed(sizes, SizeVec::from_slice(t.strides()), t.storage_offset(), t.dtype(), t.lazy_bits())
+}
+/// `fill_.Scalar`: one value for all, so elements may share their places.
 pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
-    iter::check_no_internal_overlap(self_)?;
+    if geometry::has_internal_overlap(self_.sizes(), self_.strides()) {
+        return fill_scalar_(&distinct(self_)?, value);
+    }
     fill_scalar_(self_, value)
 }
 /// `fill_.Tensor`
@@ -209,6 +222,9 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
         "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
         value.dim()
     );
+    if geometry::has_internal_overlap(self_.sizes(), self_.strides()) {
+        return ops::copy_(&distinct(self_)?, value, false);
+    }
     ops::copy_(self_, value, false)
 }
 /// `zero_`
@@ -388,6 +404,9 @@ pub fn linspace(
         if complex { promotion::default_complex_dtype() } else { promotion::default_dtype() }
     });
     let (dtype, device) = factory(Some(dtype), layout, device, pin_memory)?;
+    if dtype == DType::Bool {
+        return Err(Error::not_implemented_for("linspace_cpu", dtype));
+    }
     if dtype.is_complex() {
         let parts = |f: fn(num_complex::Complex<f64>) -> f64| {
             linspace(
@@ -474,10 +493,10 @@ fn ends(name: &str, start: Opt<&Tensor>, end: Opt<&Tensor>) -> Result<()> {
     let wrong = |t: Opt<&Tensor>| t.map_or(0, Tensor::dim);
     match (wrong(start), wrong(end)) {
         (0, 0) => Ok(()),
-        (s, 0) => Err(Error::runtime(format!(
+        (s, _) if end.is_none() => Err(Error::runtime(format!(
             "{name} only supports 0-dimensional start and end tensors, but got start with {s} dimension(s)."
         ))),
-        (0, e) => Err(Error::runtime(format!(
+        (_, e) if start.is_none() => Err(Error::runtime(format!(
             "{name} only supports 0-dimensional start and end tensors, but got end with {e} dimension(s)."
         ))),
         (s, e) => Err(Error::runtime(format!(
@@ -554,6 +573,10 @@ fn triangle_indices(
 ) -> Result<Tensor> {
     ensure!(row >= 0, Runtime, "row must be non-negative, got{row}");
     ensure!(col >= 0, Runtime, "col must be non-negative, got{col}");
+    if !matches!(dtype, DType::I32 | DType::I64) {
+        let label = if lower { "tril_indices" } else { "triu_indices" };
+        return Err(Error::not_implemented_for(label, dtype));
+    }
     let below = lower_triangle_size(row as i128, col as i128, offset as i128 - i128::from(!lower));
     let n = if lower { below } else { row as i128 * col as i128 - below };
     let n = i64::try_from(n)

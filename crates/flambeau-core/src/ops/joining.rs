@@ -508,8 +508,9 @@ pub fn h(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() == 2 || self_.dim() == 0,
         Runtime,
-        "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.",
-        self_.dim()
+        "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.{}",
+        self_.dim(),
+        if self_.dim() > 2 { " For batches of matrices, consider using tensor.mH" } else { "" }
     );
     if self_.dim() == 0 { ops::conj(self_) } else { ops::adjoint(self_) }
 }
@@ -528,12 +529,14 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
         "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}"
     );
     for t in tensors {
-        ensure!(
-            t.dim() <= 1,
-            Runtime,
-            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {:?}",
-            t.sizes()
-        );
+        if t.dim() > 1 {
+            let shown = if t.device() == crate::Device::Cpu && !t.dtype().is_complex() {
+                crate::print::cpp_text(t)?
+            } else {
+                crate::geometry::fmt_sizes(t.sizes())
+            };
+            bail!(Runtime, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {shown}");
+        }
         ensure!(
             t.dtype() == tensors[0].dtype(),
             Runtime,
@@ -670,10 +673,11 @@ pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
 }
 /// `trace`
 pub fn trace(self_: &Tensor) -> Result<Tensor> {
-    ensure!(self_.dim() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", self_.dim());
-    if matches!(self_.dtype(), crate::DType::Bool | crate::DType::C32) {
+    use crate::DType::{Bool, C32, F8E4M3, F8E5M2};
+    if matches!(self_.dtype(), Bool | C32 | F8E4M3 | F8E5M2) || self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for("trace", self_.dtype()));
     }
+    ensure!(self_.dim() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", self_.dim());
     ops::sum(&ops::diagonal(self_, 0, 0, 1)?, None, false, None)
 }
 /// `repeat_interleave.self_int`
@@ -701,6 +705,7 @@ pub fn repeat_interleave_tensor(
     };
     let d = wrap_dim(dim.unwrap_or(0), x.dim())? as i64;
     let n = x.sizes()[d as usize];
+    ensure!(repeats.dim() <= 1, Runtime, "repeats must be 0-dim or 1-dim tensor");
     ensure!(
         repeats.dim() == 0 || (repeats.dim() == 1 && (repeats.numel() == n || repeats.numel() == 1)),
         Runtime,

@@ -174,10 +174,20 @@ pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// `ldexp`
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let two = crate::ergonomic::wrapped_number(Scalar::Float(2.0))?;
-    let d = match result_type(&[self_, other])? {
-        d if d.is_integral(true) => crate::promotion::default_dtype(),
-        d => d,
-    };
+    let (x, e) = (self_.dtype(), other.dtype());
+    if !(x.is_floating() && e.is_integral(true)) {
+        if x == DType::C32 && (e.is_integral(true) || matches!(e, DType::F16 | DType::BF16)) {
+            return Err(Error::not_implemented_for("pow", x));
+        }
+        return ops::mul(self_, &ops::pow(&two, other)?);
+    }
+    if matches!(x, DType::F8E4M3 | DType::F8E5M2) {
+        return Err(Error::not_implemented_for("ldexp_cpu", x));
+    }
+    if e == DType::Bool || e.is_wide_unsigned() {
+        return Err(Error::not_implemented_for("ldexp_cpu_exp", e));
+    }
+    let d = result_type(&[self_, other])?;
     let exponent = ops::to(other, Some(d), None, None, None, false, false, None)?;
     ops::mul(self_, &ops::pow(&two, &exponent)?)
 }

@@ -19,7 +19,7 @@ fn draw(
     label: &str,
     self_: &Tensor,
     generator: Option<&Generator>,
-    kernel: impl FnOnce(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
+    kernel: &dyn Fn(&mut rng::Generator, AnyMut<'_>, bool) -> Option<Result<()>>,
 ) -> Result<()> {
     if self_.device() == Device::Meta || self_.numel() == 0 {
         return Ok(());
@@ -31,19 +31,31 @@ fn draw(
         let mut g = generator.unwrap_or_else(|| default_generator()).lock();
         kernel(&mut g, out, serial).unwrap_or_else(|| Err(Error::not_implemented_for(label, t.dtype())))
     };
-    if self_.is_contiguous() {
+    // the stream decides the values, not the memory under lazy bits
+    let lazy = self_.is_neg() || self_.is_conj();
+    if self_.is_contiguous() && !lazy {
         return run(self_, false);
     }
     let mut order: Vec<usize> = (0..self_.dim()).collect();
     order.sort_by_key(|d| (-self_.strides()[*d], *d));
     let sizes: SizeVec = order.iter().map(|d| self_.sizes()[*d]).collect();
     let tmp = Tensor::empty_raw(&sizes, self_.dtype(), self_.device())?;
-    run(&tmp, true)?;
+    run(&tmp, !self_.is_contiguous())?;
     let mut back = SizeVec::from_elem(0, order.len());
     for (i, d) in order.iter().enumerate() {
         back[*d] = i as i64;
     }
     copy_into(self_, &crate::ops::views::permute(&tmp, &back)?)
+}
+/// Fills a complex tensor by its parts, which tensors with the conjugate bit do not have.
+fn through_parts(self_: &Tensor, fill: impl FnOnce(&Tensor) -> Result<()>) -> Result<()> {
+    use crate::ops::views::view_as_real;
+    if !self_.is_conj() {
+        return fill(&view_as_real(self_)?);
+    }
+    let tmp = empty_like(self_, None, None, None, None, None)?;
+    fill(&view_as_real(&tmp)?)?;
+    copy_into(self_, &tmp)
 }
 fn ok(o: Option<()>) -> Option<Result<()>> {
     o.map(Ok)
@@ -57,7 +69,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
     );
     if self_.is_complex() {
-        return uniform_(&crate::ops::views::view_as_real(self_)?, from, to, generator);
+        return through_parts(self_, |parts| uniform_(parts, from, to, generator));
     }
     ensure!(
         self_.dtype().is_floating(),
@@ -65,35 +77,34 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
         "\"check_uniform_bounds\" not implemented for '{}'",
         self_.dtype().scalar_type_name()
     );
-    draw("uniform", self_, generator, |g, out, _| ok(erased::uniform(g, out, from, to)))
+    draw("check_uniform_bounds", self_, generator, &|g, out, _| ok(erased::uniform(g, out, from, to)))
 }
 /// `normal_`
 pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(std >= 0.0, Runtime, "normal expects std >= 0.0, but found std {std}");
     if self_.is_complex() {
         // parts of a unit complex normal have variance one half each; PyTorch moves both by the mean
-        let parts = crate::ops::views::view_as_real(self_)?;
-        return normal_(&parts, mean, std / std::f64::consts::SQRT_2, generator);
+        return through_parts(self_, |parts| normal_(parts, mean, std / std::f64::consts::SQRT_2, generator));
     }
-    draw("normal_kernel_cpu", self_, generator, |g, out, serial| {
+    draw("normal_kernel_cpu", self_, generator, &|g, out, serial| {
         ok(if serial { erased::normal_serial(g, out, mean, std) } else { erased::normal(g, out, mean, std) })
     })
 }
 /// `log_normal_`
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(std > 0.0, Runtime, "log_normal_ expects std > 0.0, but found std={std}");
-    draw("log_normal_cpu", self_, generator, |g, out, _| ok(erased::log_normal(g, out, mean, std)))
+    draw("log_normal_cpu", self_, generator, &|g, out, _| ok(erased::log_normal(g, out, mean, std)))
 }
 /// `exponential_`
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(lambd > 0.0, Runtime, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
     ensure!(
-        self_.dtype().is_floating(),
+        self_.dtype().is_floating() || self_.numel() == 0,
         Unsupported,
         "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
         self_.dtype().scalar_type_name()
     );
-    draw("exponential_cpu", self_, generator, |g, out, _| ok(erased::exponential(g, out, lambd)))
+    draw("exponential_cpu", self_, generator, &|g, out, _| ok(erased::exponential(g, out, lambd)))
 }
 /// `cauchy_`
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
@@ -102,14 +113,14 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
         self_.dtype().is_floating(),
         Unsupported,
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified {}",
-        self_.dtype().scalar_type_name()
+        crate::ops::indexing::plain_name(self_.dtype())
     );
-    draw("cauchy_cpu", self_, generator, |g, out, _| ok(erased::cauchy(g, out, median, sigma)))
+    draw("cauchy_cpu", self_, generator, &|g, out, _| ok(erased::cauchy(g, out, median, sigma)))
 }
 /// `geometric_`
 pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!(0.0 < p && p < 1.0, Runtime, "geometric_ expects p to be in (0, 1), but got p={p}");
-    draw("geometric_cpu", self_, generator, |g, out, _| ok(erased::geometric(g, out, p)))
+    draw("geometric_cpu", self_, generator, &|g, out, _| ok(erased::geometric(g, out, p)))
 }
 /// `bernoulli_.float`
 pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
@@ -119,10 +130,13 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
         bernoulli_float_(&real, p, generator)?;
         return copy_into(self_, &real);
     }
-    draw("bernoulli_scalar_cpu_", self_, generator, |g, out, _| ok(erased::bernoulli(g, out, p)))
+    draw("bernoulli_scalar_cpu_", self_, generator, &|g, out, _| ok(erased::bernoulli(g, out, p)))
 }
 /// `bernoulli_.Tensor`
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    if self_.is_complex() {
+        return Err(Error::not_implemented_for("bernoulli_tensor_cpu_self_", self_.dtype()));
+    }
     if !p.dtype().is_floating() {
         return Err(Error::not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype()));
     }
@@ -182,22 +196,52 @@ fn c_range(d: DType) -> &'static str {
         other => other.name(),
     }
 }
+/// Both ends of a range of integers, moved inwards where the dtype would round them out of it.
+fn representable(d: DType, from: i64, to: i64) -> (i64, i64) {
+    let (round, digits): (fn(i64) -> i64, u32) = match d {
+        DType::F16 => (|v| half::f16::from_f64(v as f64).to_f64() as i64, 11),
+        DType::BF16 => (|v| half::bf16::from_f64(v as f64).to_f64() as i64, 8),
+        DType::F32 => (|v| v as f32 as i64, 24),
+        DType::F64 => (|v| v as f64 as i64, 53),
+        _ => return (from, to),
+    };
+    // the distance of neighbouring numbers of that size
+    let step = |v: u64| 1i64 << (v.max(1).ilog2() + 1).saturating_sub(digits).min(62);
+    let (low, high) = (round(from.saturating_add(1)), round(to - 1));
+    (
+        if low < from { low.saturating_add(step(from.saturating_add(1).unsigned_abs())) } else { from },
+        if high >= to { high.saturating_sub(step((to - 1).unsigned_abs())) } else { to },
+    )
+}
 /// `random_.from`
 pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+    if let Some(to) = to {
+        ensure!(
+            from < to,
+            Runtime,
+            "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+        );
+    }
+    ensure!(
+        !self_.is_complex(),
+        Runtime,
+        "check_random_bounds handles only integral, floating-point and boolean types"
+    );
     match to {
         Some(to) => {
+            let (from, to) = representable(self_.dtype(), from, to);
             ensure!(
                 from < to,
                 Runtime,
-                "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+                "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from={from} >= to={to}"
             );
             range_check(self_.dtype(), from, Some(to))?;
             let range = to.wrapping_sub(from) as u64;
-            draw("random_from_to", self_, generator, |g, out, _| {
+            draw("random_from_to", self_, generator, &|g, out, _| {
                 ok(erased::random_from_to(g, out, range, from))
             })
         }
-        None if from == i64::MIN => draw("random_from_to", self_, generator, |g, out, _| {
+        None if from == i64::MIN => draw("random_from_to", self_, generator, &|g, out, _| {
             ok(erased::random_from_to(g, out, 0, i64::MIN))
         }),
         None => {
@@ -215,7 +259,7 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
             };
             range_check(self_.dtype(), from, None)?;
             let range = (hi as u64).wrapping_sub(from as u64).wrapping_add(1);
-            draw("random_from_to", self_, generator, |g, out, _| {
+            draw("random_from_to", self_, generator, &|g, out, _| {
                 ok(erased::random_from_to(g, out, range, from))
             })
         }
@@ -227,7 +271,7 @@ pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Res
 }
 /// `random_`
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    draw("random_", self_, generator, |g, out, _| ok(erased::random_full(g, out)))
+    draw("random_", self_, generator, &|g, out, _| ok(erased::random_full(g, out)))
 }
 
 type Opt<T> = Option<T>;
@@ -243,25 +287,28 @@ fn fresh(
     Tensor::empty_raw(size, dtype, device)
 }
 macro_rules! factories {
-    ($($name:ident $like:ident |$t:ident, $g:ident| $fill:expr;)*) => {$(
+    ($($name:ident $like:ident $with:ident |$t:ident, $g:ident| $fill:expr;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(size: &[i64], $g: Opt<&Generator>, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             let $t = fresh(size, dtype, layout, device, pin_memory)?;
             $fill?;
             Ok($t)
         }
-        #[doc = concat!("`", stringify!($like), "`")]
-        pub fn $like(self_: &Tensor, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
+        #[doc = concat!("`", stringify!($like), ".generator`")]
+        pub fn $with(self_: &Tensor, $g: Opt<&Generator>, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
             let $t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-            let $g: Opt<&Generator> = None;
             $fill?;
             Ok($t)
+        }
+        #[doc = concat!("`", stringify!($like), "`")]
+        pub fn $like(self_: &Tensor, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>, memory_format: Opt<MemoryFormat>) -> Result<Tensor> {
+            $with(self_, None, dtype, layout, device, pin_memory, memory_format)
         }
     )*};
 }
 factories! {
-    rand rand_like |t, g| uniform_any(&t, g);
-    randn randn_like |t, g| normal_(&t, 0.0, 1.0, g);
+    rand rand_like rand_like_generator |t, g| uniform_any(&t, g);
+    randn randn_like randn_like_generator |t, g| normal_(&t, 0.0, 1.0, g);
 }
 fn uniform_any(t: &Tensor, g: Option<&Generator>) -> Result<()> {
     if t.is_complex() {
@@ -297,6 +344,36 @@ pub fn randint(
 ) -> Result<Tensor> {
     randint_low(0, high, size, generator, dtype, layout, device, pin_memory)
 }
+/// `randint_like.low_generator_dtype`
+#[allow(clippy::too_many_arguments)]
+pub fn randint_like_low_generator(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Opt<&Generator>,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+    memory_format: Opt<MemoryFormat>,
+) -> Result<Tensor> {
+    let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    random_from_(&t, low, Some(high), generator)?;
+    Ok(t)
+}
+/// `randint_like.generator`
+pub fn randint_like_generator(
+    self_: &Tensor,
+    high: i64,
+    generator: Opt<&Generator>,
+    dtype: Opt<DType>,
+    layout: Opt<Layout>,
+    device: Opt<Device>,
+    pin_memory: Opt<bool>,
+    memory_format: Opt<MemoryFormat>,
+) -> Result<Tensor> {
+    randint_like_low_generator(self_, 0, high, generator, dtype, layout, device, pin_memory, memory_format)
+}
 /// `randint_like.low_dtype`
 pub fn randint_like_low(
     self_: &Tensor,
@@ -308,9 +385,7 @@ pub fn randint_like_low(
     pin_memory: Opt<bool>,
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
-    let t = empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    random_from_(&t, low, Some(high), None)?;
-    Ok(t)
+    randint_like_low_generator(self_, low, high, None, dtype, layout, device, pin_memory, memory_format)
 }
 /// `randint_like`
 pub fn randint_like(
@@ -322,7 +397,7 @@ pub fn randint_like(
     pin_memory: Opt<bool>,
     memory_format: Opt<MemoryFormat>,
 ) -> Result<Tensor> {
-    randint_like_low(self_, 0, high, dtype, layout, device, pin_memory, memory_format)
+    randint_like_low_generator(self_, 0, high, None, dtype, layout, device, pin_memory, memory_format)
 }
 /// The largest number of a permutation must fit its dtype.
 fn randperm_fits(n: i64, d: DType) -> Result<()> {
@@ -338,7 +413,6 @@ fn randperm_fits(n: i64, d: DType) -> Result<()> {
     ensure!(n <= max, Runtime, "value cannot be converted to type {name} without overflow");
     if let Some((max, name)) = match d {
         DType::F16 => Some(((1 << 11) + 1, "Half")),
-        DType::BF16 => Some(((1 << 8) + 1, "BFloat16")),
         DType::F32 => Some(((1 << 24) + 1, "Float")),
         DType::F64 => Some(((1i64 << 53) + 1, "Double")),
         _ => None,
@@ -359,7 +433,7 @@ pub fn randperm(
     let d = dtype.unwrap_or(DType::I64);
     randperm_fits(n, d)?;
     let t = fresh(&[n], Some(dtype.unwrap_or(DType::I64)), layout, device, pin_memory)?;
-    draw("randperm", &t, generator, |g, out, _| ok(erased::randperm(g, out)))?;
+    draw("randperm", &t, generator, &|g, out, _| ok(erased::randperm(g, out)))?;
     Ok(t)
 }
 
@@ -435,11 +509,29 @@ pub fn multinomial(
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
     );
     ensure!(categories <= 1 << 24, Runtime, "number of categories cannot exceed 2^24");
+    let out_device = self_.device();
+    if out_device == Device::Meta {
+        let mut sizes = SizeVec::from_slice(&self_.sizes()[..self_.dim() - 1]);
+        sizes.push(num_samples);
+        return Tensor::empty_raw(&sizes, DType::I64, out_device);
+    }
+    let strides = crate::ops::copy::preserved_strides(self_);
+    if (!replacement || num_samples == 1) && !crate::geometry::is_contiguous(self_.sizes(), &strides) {
+        // the draws go in the order of memory: see `multinomial` below for what they are
+        let q = Tensor::empty_strided_raw(self_.sizes(), &strides, self_.dtype(), self_.device())?;
+        exponential_(&q, 1.0, generator)?;
+        let q = ops::div(&ops::detach(self_)?, &q)?;
+        return if num_samples == 1 {
+            ops::argmax(&q, Some(-1), true)
+        } else {
+            Ok(ops::topk(&q, num_samples, -1, true, true)?.1)
+        };
+    }
+    let x = contiguous_raw(self_)?;
     let mut sizes = SizeVec::from_slice(&self_.sizes()[..self_.dim() - 1]);
     sizes.push(num_samples);
-    let out = Tensor::empty_raw(&sizes, DType::I64, self_.device())?;
-    if self_.device() != Device::Meta {
-        let x = contiguous_raw(self_)?;
+    let out = Tensor::empty_raw(&sizes, DType::I64, Device::Cpu)?;
+    {
         let a = Access::new(&[&x], &[&out])?;
         let mut g = generator.unwrap_or_else(|| default_generator()).lock();
         erased::multinomial(
@@ -487,6 +579,51 @@ pub fn binomial(count: &Tensor, prob: &Tensor, generator: Opt<&Generator>) -> Re
     Ok(out)
 }
 
+/// Samples with one parameter per element, in the order of the indices.
+fn sampled(
+    label: &str,
+    self_: &Tensor,
+    generator: Opt<&Generator>,
+    kernel: impl FnOnce(&mut rng::Generator, flambeau_cpu::Any<'_>, AnyMut<'_>) -> Option<()>,
+) -> Result<Tensor> {
+    let x = contiguous_raw(self_)?;
+    let drawn = Tensor::empty_raw(x.sizes(), x.dtype(), x.device())?;
+    {
+        let a = Access::new(&[&x], &[&drawn])?;
+        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
+        kernel(&mut g, a.any(0)?, a.any_mut(0)?)
+            .ok_or_else(|| Error::not_implemented_for(label, x.dtype()))?;
+    }
+    Ok(drawn)
+}
+/// `_standard_gamma`
+pub fn standard_gamma(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    sampled("gamma_cpu", self_, generator, erased::standard_gamma)
+}
+/// `_standard_gamma` on the meta device.
+pub fn standard_gamma_meta_fn(self_: &Tensor, _generator: Opt<&Generator>) -> Result<Tensor> {
+    Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())
+}
+/// `_standard_gamma_grad`: both of one dtype.
+pub fn standard_gamma_grad_check(self_: &Tensor, output: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == output.dtype(),
+        Runtime,
+        "Found dtype {} but expected {}",
+        output.dtype().scalar_type_name(),
+        self_.dtype().scalar_type_name()
+    );
+    Ok(())
+}
+/// `_sample_dirichlet`
+pub fn sample_dirichlet(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    let width = self_.sizes().last().map_or(1, |n| *n as usize);
+    sampled("dirichlet", self_, generator, |g, alpha, out| erased::dirichlet(g, alpha, out, width))
+}
+/// `_sample_dirichlet` on the meta device.
+pub fn sample_dirichlet_meta_fn(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
+    standard_gamma_meta_fn(self_, generator)
+}
 // Without data these know what they do with it: the sizes of their results, and nothing is drawn.
 pub use self::{
     bernoulli as bernoulli_meta_fn, bernoulli_p as bernoulli_p_meta_fn, binomial as binomial_meta_fn,

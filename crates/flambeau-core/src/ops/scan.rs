@@ -78,6 +78,12 @@ macro_rules! extreme {
     ($($meta:ident $cpu:ident $name:literal $kernel:ident;)*) => {$(
         #[doc = concat!("`", $name, "`")]
         pub fn $meta(self_: &Tensor, dim: i64) -> Result<(OutMeta, OutMeta)> {
+            ensure!(
+                self_.dim() > 0 || matches!(dim, -1 | 0),
+                Index,
+                concat!($name, "(): Expected reduction dim -1 or 0 for scalar but got {}"),
+                dim
+            );
             wrap_dim(dim, self_.dim())?;
             Ok((
                 OutMeta::of(self_.sizes(), self_.dtype(), self_.device()),
@@ -157,17 +163,18 @@ fn no_bool(name: &str, all: &[&Tensor]) -> Result<()> {
     ensure!(
         all.iter().all(|t| t.dtype() != DType::Bool),
         Unsupported,
-        "{name}: received a bool input for `x` or `y`, but bool is not supported"
+        "{name}: received a bool input for {}, but bool is not supported",
+        if all.len() > 1 { "`x` or `y`" } else { "`y`" }
     );
     Ok(())
 }
 /// The spacing tensor as differences that broadcast against `y`'s slices.
-fn widths(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+fn widths(name: &str, y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, y.dim())?;
     ensure!(y.dim() > 0, Index, "Dimension specified as {d} but tensor has no dimensions");
     let n = y.sizes()[d];
     let x = if x.dim() == 1 {
-        ensure!(x.sizes()[0] == n, Runtime, "trapezoid: There must be one `x` value for each sample point");
+        ensure!(x.sizes()[0] == n, Runtime, "{name}: There must be one `x` value for each sample point");
         let mut shape = crate::geometry::SizeVec::from_elem(1, y.dim());
         shape[d] = n;
         ops::view(&ops::contiguous(x, crate::MemoryFormat::Contiguous)?, &shape)?
@@ -185,8 +192,8 @@ fn widths(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
         crate::Scalar::Int(1),
     )
 }
-fn weighted(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
-    let w = widths(y, x, dim)?;
+fn weighted(name: &str, y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    let w = widths(name, y, x, dim)?;
     let yd = wrap_dim(dim, y.dim())? as i64 - y.dim() as i64;
     let pairs = ops::add(
         &ops::slice(y, yd, Some(1), None, 1)?,
@@ -203,7 +210,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     if y.sizes().get(d).copied() == Some(0) {
         return spacing(y, 1.0, dim, false);
     }
-    let w = weighted(y, x, dim)?;
+    let w = weighted("trapezoid", y, x, dim)?;
     let d = d as i64 - y.dim() as i64;
     let s = ops::sum(&w, Some(&[d]), false, None)?;
     ops::div(&s, &crate::ergonomic::wrapped_number(2.0.into())?)
@@ -212,7 +219,7 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     ensure!(y.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
     no_bool("cumulative_trapezoid", &[y, x])?;
-    let w = weighted(y, x, dim)?;
+    let w = weighted("cumulative_trapezoid", y, x, dim)?;
     let d = wrap_dim(dim, y.dim())? as i64 - y.dim() as i64;
     ops::div(&ops::cumsum(&w, d, None)?, &crate::ergonomic::wrapped_number(2.0.into())?)
 }

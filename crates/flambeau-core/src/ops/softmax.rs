@@ -86,3 +86,21 @@ softmaxes! {
     log_softmax_data_meta log_softmax_data_cpu log_softmax_backward_data_meta log_softmax_backward_data_cpu log_softmax log_softmax_data
         "log_softmax_lastdim_kernel_impl" log_softmax log_softmax_backward;
 }
+
+/// `_safe_softmax`
+pub fn safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    let x = self_.alias_detached();
+    let y = ops::softmax(&x, dim, dtype)?;
+    if y.numel() == 0 || !x.dtype().is_floating() {
+        return Ok(y);
+    }
+    let least = crate::ergonomic::wrapped_number(f64::NEG_INFINITY.into())?;
+    let empty = ops::eq(&ops::amax(&x, &[dim], true)?, &least)?;
+    ops::masked_fill_(&y, &empty, crate::Scalar::Int(0))?;
+    Ok(y)
+}
+/// `_safe_softmax` on the meta device.
+pub fn safe_softmax_meta_fn(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    meta(self_, dim, false)?;
+    Tensor::empty_raw(self_.sizes(), dtype.unwrap_or(self_.dtype()), self_.device())
+}

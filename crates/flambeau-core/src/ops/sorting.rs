@@ -73,6 +73,11 @@ pub fn topk_meta(
     _largest: bool,
     _sorted: bool,
 ) -> Result<(OutMeta, OutMeta)> {
+    ensure!(!self_.is_complex(), Type, " topk does not support complex dtypes on CPU");
+    ensure!(self_.dtype() != DType::Bool, Unsupported, "topk does not support bool dtypes on CPU");
+    if self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for("topk_cpu", self_.dtype()));
+    }
     let d = wrap_dim(dim, self_.dim())?;
     let n = if self_.dim() == 0 { 1 } else { self_.sizes()[d] };
     ensure!(k >= 0 && k <= n, Runtime, "selected index k out of range");
@@ -111,9 +116,10 @@ pub fn searchsorted(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let d = sorted_sequence.dtype();
-    if d == DType::Bool || d.is_wide_unsigned() {
-        return Err(Error::not_implemented_for("searchsorted_out_cpu", d));
+    let common = promotion::result_type(&[sorted_sequence, self_])?;
+    let narrow = matches!(common, DType::F8E4M3 | DType::F8E5M2);
+    if common == DType::Bool || common.is_wide_unsigned() || common.is_complex() || narrow {
+        return Err(Error::not_implemented_for("searchsorted_out_cpu", common));
     }
     let right = match side {
         None => right,
@@ -167,7 +173,6 @@ pub fn searchsorted(
     let n = *s.sizes().last().unwrap_or(&1);
     let out = Tensor::empty_raw(self_.sizes(), DType::I64, s.device())?;
     if self_.numel() > 0 && s.device() != Device::Meta {
-        let common = promotion::promote_types(s.dtype(), self_.dtype())?;
         let b = contiguous_raw(&cast_to(s, common)?)?;
         let v = contiguous_raw(&cast_to(self_, common)?)?;
         let order = sorter.map(contiguous_raw).transpose()?;
@@ -205,7 +210,7 @@ pub fn searchsorted_scalar(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let v = ops::full(&[], self_, Some(sorted_sequence.dtype()), None, None, None)?;
+    let v = crate::ergonomic::wrapped_number(self_)?;
     searchsorted(sorted_sequence, &v, out_int32, right, side, sorter)
 }
 /// `bucketize.Tensor`
@@ -249,6 +254,9 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
         c_number(hi)
     );
     ensure!(lo <= hi, Runtime, "torch.histc: max must be larger than min");
+    if lo == hi && self_.dtype().is_wide_unsigned() {
+        return Err(Error::not_implemented_for("aminmax_cpu", self_.dtype()));
+    }
     ensure!(
         self_.dtype().is_floating(),
         Unsupported,
@@ -284,7 +292,7 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 /// `bincount`
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     ensure!(minlength >= 0, Runtime, "minlength should be >= 0");
-    if !self_.dtype().is_integral(false) {
+    if !self_.dtype().is_integral(false) || self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for("bincount_cpu", self_.dtype()));
     }
     ensure!(self_.dim() == 1, Runtime, "bincount only supports 1-d non-negative integral inputs.");

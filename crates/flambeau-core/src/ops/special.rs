@@ -25,7 +25,9 @@ pub fn polygamma_plan(n: i64, self_: &Tensor) -> Result<Planned<'_>> {
     ensure!(n >= 0, Runtime, "polygamma(n, x) does not support negative n.");
     Ok(match n {
         0 => Planned::new(&DIGAMMA, &[self_]),
-        1 => Planned::new(&TRIGAMMA, &[self_]).param(1),
+        // everything but float64 is float32 at the poles
+        1 if self_.dtype() == crate::DType::F64 => Planned::new(&TRIGAMMA, &[self_]).param(1),
+        1 => Planned::new(&TRIGAMMA, &[self_]).param(-1),
         _ => Planned::new(&POLYGAMMA, &[self_]).param(n),
     })
 }
@@ -36,6 +38,11 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
     let one = Scalar::Int(1);
     let pi_part = p as f64 * (p - 1) as f64 / 4.0 * std::f64::consts::PI.ln();
     // all terms in one dimension more, as PyTorch has them: a p beyond the memory is an error and no endless loop
+    if self_.is_complex() {
+        // PyTorch starts with a range in the input's dtype
+        return Err(crate::Error::not_implemented_for("arange_cpu", self_.dtype()));
+    }
+    ensure!(self_.dtype() != crate::DType::Bool, Runtime, "The input tensor may not be a boolean tensor.");
     let dtype = if self_.dtype().is_floating() { self_.dtype() } else { crate::promotion::default_dtype() };
     let (from, half) = (Scalar::Float(0.5 - p as f64 / 2.0), Scalar::Float(0.5));
     let shifts = ops::arange_step(from, half, half, Some(dtype), None, Some(self_.device()), None)?;

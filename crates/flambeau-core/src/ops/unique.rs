@@ -122,9 +122,16 @@ pub fn unique_consecutive(
     dim: Option<i64>,
 ) -> Result<Three> {
     if self_.is_complex() {
-        return Err(Error::not_implemented_for("unique", self_.dtype()));
+        let label = if dim.is_some() { "unique_dim" } else { "unique" };
+        return Err(Error::not_implemented_for(label, self_.dtype()));
     }
-    let Some(dim) = dim.filter(|_| self_.dim() > 0) else {
+    ensure!(
+        dim.is_none() || self_.dim() > 0,
+        Index,
+        "Dimension specified as {} but tensor has no dimensions",
+        dim.unwrap_or(0)
+    );
+    let Some(dim) = dim else {
         let x = contiguous_raw(self_)?;
         let mut u = {
             let a = Access::new(&[&x], &[])?;

@@ -31,10 +31,16 @@ copies! {
     transpose_copy transpose(dim0: i64, dim1: i64);
     unfold_copy unfold(dimension: i64, size: i64, step: i64);
     unsqueeze_copy unsqueeze(dim: i64);
-    view_copy view(size: &[i64]);
     view_dtype_copy view_dtype(dtype: DType);
     view_as_real_copy view_as_real();
     view_as_complex_copy view_as_complex();
+}
+/// A copy of `view`; where no view has these sizes, of `reshape`.
+pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    match ops::view(self_, size) {
+        Ok(v) => copy(&v),
+        Err(_) => ops::reshape(self_, size),
+    }
 }
 macro_rules! parts {
     ($($name:ident $view:ident($($a:ident: $t:ty),*);)*) => {$(

@@ -153,7 +153,12 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         Shape,
         "expand({}{{{}}}, size={}): the number of sizes provided ({}) must be greater or equal to the number of dimensions \
          in the tensor ({})",
-        tensor_type_name(self_),
+        if self_.is_complex() {
+            // there is no legacy name for these
+            format!("CPU{}Type", self_.dtype().scalar_type_name())
+        } else {
+            tensor_type_name(self_)
+        },
         fmt_sizes(self_.sizes()),
         fmt_sizes(size),
         size.len(),
@@ -170,7 +175,23 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
             );
             target[i] = self_.sizes()[i - extra];
         } else {
-            ensure!(size[i] >= 0, Shape, "The expanded size of the tensor ({}) isn't allowed", size[i]);
+            ensure!(
+                size[i] >= 0 || i >= extra,
+                Shape,
+                "The expanded size of the tensor ({}) isn't allowed in a leading, non-existing dimension {i}",
+                size[i]
+            );
+            ensure!(
+                size[i] >= 0 || self_.sizes()[i - extra] == 1,
+                Shape,
+                "The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {i}.  \
+                 Target sizes: {}.  Tensor sizes: {}",
+                size[i],
+                self_.sizes()[i - extra],
+                fmt_sizes(size),
+                fmt_sizes(self_.sizes())
+            );
+            ensure!(size[i] >= 0, Runtime, "numel: integer multiplication overflow");
         }
     }
     let mut st = geometry::expand_strides(self_.sizes(), self_.strides(), &target)?;
@@ -363,7 +384,7 @@ pub(crate) fn views(n: i64, mut view: impl FnMut(i64) -> Result<Tensor>) -> Resu
 
 /// `split_with_sizes`
 pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(self_.dim() > 0, Runtime, "split_with_sizes expects at least a 1-dimensional tensor");
+    ensure!(self_.dim() > 0, Runtime, "split expects at least a 1-dimensional tensor");
     let d = wrap_dim(dim, self_.dim())?;
     let n = self_.sizes()[d];
     ensure!(

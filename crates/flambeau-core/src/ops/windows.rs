@@ -5,8 +5,9 @@ use crate::error::{Error, Result};
 use crate::geometry;
 use crate::layout::Layout;
 use crate::ops::creation::factory;
+use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use crate::{DType, ensure};
+use crate::{DType, ensure, ops};
 use std::f64::consts::PI;
 
 type Opt<T> = Option<T>;
@@ -47,6 +48,20 @@ fn cosines(a: &[f64]) -> impl Fn(f64, f64) -> f64 + '_ {
             .sum()
     }
 }
+/// Sums of cosines in a half type, rounded after each step as in PyTorch's chain of operators.
+fn rounded(m: i64, n: i64, d: DType, a: &[f64]) -> Result<Tensor> {
+    let number = |v: f64| crate::ergonomic::wrapped_number(Scalar::Float(v));
+    let k = ops::arange(Scalar::Int(m), Some(d), None, None, None)?;
+    let cosine = |t: &Tensor, by: f64| ops::mul(&ops::cos(t)?, &number(by)?);
+    if let [alpha, beta] = *a {
+        let at = ops::mul(&k, &number(PI * 2.0 / n as f64)?)?;
+        return ops::add(&cosine(&at, -beta)?, &number(alpha)?, Scalar::Int(1));
+    }
+    let at = ops::mul(&k, &number(PI / n as f64)?)?;
+    let part = |times: f64, by: f64| cosine(&ops::mul(&at, &number(times)?)?, by);
+    let t = ops::sub(&part(4.0, a[2])?, &part(2.0, a[1])?, Scalar::Int(1))?;
+    ops::add(&t, &number(a[0])?, Scalar::Int(1))
+}
 fn triangle(k: f64, n: f64) -> f64 {
     1.0 - (2.0 * k / n - 1.0).abs()
 }
@@ -58,7 +73,7 @@ fn kaiser(beta: f64) -> impl Fn(f64, f64) -> f64 {
 }
 
 macro_rules! windows {
-    ($($name:ident($($a:ident: $t:ty),*) $f:expr;)*) => {$(
+    ($($name:ident($($a:ident: $t:ty),*) $f:expr, $cosines:expr;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`")]
         pub fn $name(window_length: i64, periodic: bool, $($a: $t,)* dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             let (d, device) = factory(dtype, layout, device, pin_memory)?;
@@ -70,20 +85,24 @@ macro_rules! windows {
                 window_length
             );
             let n = if periodic { window_length } else { window_length - 1 };
+            let cosines: &[f64] = $cosines;
+            if matches!(d, DType::F16 | DType::BF16) && device == Device::Cpu && window_length > 1 && !cosines.is_empty() {
+                return rounded(window_length, n, d, cosines);
+            }
             points(window_length, n, d, device, $f)
         }
     )*};
 }
 windows! {
-    hann_window() cosines(&[0.5, 0.5]);
-    hamming_window(alpha: f64, beta: f64) cosines(&[alpha, beta]);
-    blackman_window() cosines(&[0.42, 0.5, 0.08]);
-    bartlett_window() triangle;
-    kaiser_window(beta: f64) kaiser(beta);
+    hann_window() cosines(&[0.5, 0.5]), &[0.5, 0.5];
+    hamming_window(alpha: f64, beta: f64) cosines(&[alpha, beta]), &[alpha, beta];
+    blackman_window() cosines(&[0.42, 0.5, 0.08]), &[0.42, 0.5, 0.08];
+    bartlett_window() triangle, &[];
+    kaiser_window(beta: f64) kaiser(beta), &[];
 }
 
 macro_rules! signals {
-    ($($name:ident $label:literal $by:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident| $f:expr;)*) => {$(
+    ($($name:ident $label:literal $by:literal ($($a:ident: $t:ty),*) |$m:ident, $n:ident, $d:ident| $f:expr;)*) => {$(
         #[doc = concat!("`torch.signal.windows.", $label, "`")]
         pub fn $name($m: i64, $($a: $t,)* sym: bool, dtype: Opt<DType>, layout: Opt<Layout>, device: Opt<Device>, pin_memory: Opt<bool>) -> Result<Tensor> {
             ensure!($m >= 0, Value, concat!($label, " requires non-negative window length, got M={}"), $m);
@@ -101,6 +120,8 @@ macro_rules! signals {
                 d
             );
             let $n = if sym { $m - 1 } else { $m };
+            let $d = d;
+            let _ = $d;
             points($m, $n, d, device, $f)
         }
     )*};
@@ -109,29 +130,35 @@ fn positive(v: f64, what: &str, name: &str) -> Result<f64> {
     if v > 0.0 { Ok(v) } else { Err(Error::value(format!("{what} must be {name}, got: {v} instead."))) }
 }
 signals! {
-    signal_bartlett "bartlett" "bartlett" () |m, n| triangle;
-    signal_blackman "blackman" "blackman" () |m, n| cosines(&[0.42, 0.5, 0.08]);
-    signal_cosine "cosine" "cosine" () |m, n| |k, n| (PI * (k + 0.5) / (n + 1.0)).sin();
-    signal_exponential "exponential" "exponential" (center: Opt<f64>, tau: f64) |m, n| {
+    signal_bartlett "bartlett" "bartlett" () |m, n, d| triangle;
+    signal_blackman "blackman" "blackman" () |m, n, d| cosines(&[0.42, 0.5, 0.08]);
+    signal_cosine "cosine" "cosine" () |m, n, d| |k, n| (PI * (k + 0.5) / (n + 1.0)).sin();
+    signal_exponential "exponential" "exponential" (center: Opt<f64>, tau: f64) |m, n, d| {
         let tau = positive(tau, "Tau", "positive")?;
         ensure!(n == m || center.is_none(), Value, "Center must be None for symmetric windows");
         let center = center.unwrap_or(n as f64 / 2.0);
         move |k, _| (-(k - center).abs() / tau).exp()
     };
-    signal_gaussian "gaussian" "gaussian" (std: f64) |m, n| {
+    signal_gaussian "gaussian" "gaussian" (std: f64) |m, n, d| {
         let std = positive(std, "Standard deviation", "positive")?;
         move |k, n| (-0.5 * ((k - n / 2.0) / std).powi(2)).exp()
     };
-    signal_general_cosine "general_cosine" "general_cosine" (a: &[f64]) |m, n| {
+    signal_general_cosine "general_cosine" "general_cosine" (a: &[f64]) |m, n, d| {
         ensure!(!a.is_empty(), Value, "Coefficients cannot be empty");
         cosines(a)
     };
-    signal_general_hamming "general_hamming" "general_cosine" (alpha: f64) |m, n| cosines(&[alpha, 1.0 - alpha]);
-    signal_hamming "hamming" "general_cosine" () |m, n| cosines(&[0.54, 1.0 - 0.54]);
-    signal_hann "hann" "general_cosine" () |m, n| cosines(&[0.5, 0.5]);
-    signal_kaiser "kaiser" "kaiser" (beta: f64) |m, n| {
+    signal_general_hamming "general_hamming" "general_cosine" (alpha: f64) |m, n, d| cosines(&[alpha, 1.0 - alpha]);
+    signal_hamming "hamming" "general_cosine" () |m, n, d| cosines(&[0.54, 1.0 - 0.54]);
+    signal_hann "hann" "general_cosine" () |m, n, d| cosines(&[0.5, 0.5]);
+    signal_kaiser "kaiser" "kaiser" (beta: f64) |m, n, d| {
         ensure!(beta >= 0.0, Value, "beta must be non-negative, got: {beta} instead.");
-        kaiser(beta)
+        // PyTorch computes in the window's type, where I0 overflows earlier
+        let most = if d == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        let narrow = move |v: f64| if v > most { f64::INFINITY } else { v };
+        move |k: f64, n: f64| {
+            let x = 2.0 * k / n - 1.0;
+            narrow(bessel_i0(beta * (1.0 - x * x).max(0.0).sqrt())) / narrow(bessel_i0(beta))
+        }
     };
-    signal_nuttall "nuttall" "general_cosine" () |m, n| cosines(&[0.3635819, 0.4891775, 0.1365995, 0.0106411]);
+    signal_nuttall "nuttall" "general_cosine" () |m, n, d| cosines(&[0.3635819, 0.4891775, 0.1365995, 0.0106411]);
 }

@@ -1,8 +1,10 @@
 //! Tensors as text, to the letter as PyTorch's `repr`.
 
+mod cpp;
 mod format;
 mod options;
 mod repr;
 
+pub use cpp::cpp_text;
 pub use options::{Limits, PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
 pub use repr::{assemble, elements, size_tuple, to_text};

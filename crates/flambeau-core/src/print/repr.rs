@@ -171,12 +171,8 @@ fn gradient_suffix(t: &Tensor) -> Option<String> {
     if !t.key_set().has(crate::dispatch::Key::Autograd) {
         return None;
     }
-    let edge = match graph::engine() {
-        Ok(e) => (e.rebased_edge)(t),
-        Err(_) => t.first_edge().cloned(),
-    };
-    match edge {
-        Some(e) => Some(format!("grad_fn=<{}>", e.node().name())),
+    match graph::history(t) {
+        Some(e) => Some(format!("grad_fn=<{}>", graph::node_name(&**e.node()))),
         None => t.requires_grad().then(|| "requires_grad=True".to_string()),
     }
 }
@@ -186,6 +182,12 @@ fn gradient_suffix(t: &Tensor) -> Option<String> {
 /// # Errors
 /// When the elements cannot be read, as for [`elements`].
 pub fn to_text(t: &Tensor) -> Result<String> {
+    if t.is_parameter() {
+        return Ok(format!("Parameter containing:\n{}", tensor_text(t)?));
+    }
+    tensor_text(t)
+}
+fn tensor_text(t: &Tensor) -> Result<String> {
     let indent = PREFIX.len();
     let mut suffixes = Vec::new();
     if t.device() != Device::Cpu {

@@ -1,9 +1,9 @@
 //! Batch and group normalisation of f16, bf16, f32 and f64 slices of run-time type. `None` means that the dtypes are not
 //! supported. Parameters, statistics and their gradients are f32 (f64 for f64), or of the data's dtype; those that are
-//! written are rounded into it.
+//! written are rounded into it. Halves go through f32.
 
 use super::NormShape;
-use crate::erase::{Wide, erased, opt_inout, opt_out, out, wide};
+use crate::erase::{Out, Typed, Wide, all_are, erased, opt_inout, opt_out, out, through, wide};
 use crate::{Any, AnyMut};
 
 /// [`super::batch_norm_train`].
@@ -23,17 +23,19 @@ pub fn batch_norm_train(
     let d = wide(x.dtype());
     let (w, b) = (weight.map(Wide::of), bias.map(Wide::of));
     let (w, b) = (w.as_ref().map(Wide::any), b.as_ref().map(Wide::any));
-    if [w, b].iter().flatten().any(|p| p.dtype() != d) {
+    if !y.is(x.dtype()) || [w, b].iter().flatten().any(|p| p.dtype() != d) {
         return None;
     }
     opt_inout(running_mean, d, |rm| {
         opt_inout(running_var, d, |rv| {
             out(save_mean, d, |mean| {
                 out(save_invstd, d, |invstd| {
-                    erased!(x, T in [HALF, FLOAT], same(y) => super::batch_norm_train::<T>(
-                        shape, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), rm.map(|s| s.get()),
-                        rv.map(|s| s.get()), momentum, eps, y.get(), mean.get(), invstd.get(),
-                    ))
+                    through(x, y, |x, y| {
+                        erased!(x, T in [FLOAT] => super::batch_norm_train::<T>(
+                            shape, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), rm.map(|s| s.get()),
+                            rv.map(|s| s.get()), momentum, eps, y.get(), mean.get(), invstd.get(),
+                        ))
+                    })
                 })
             })
         })
@@ -55,12 +57,14 @@ pub fn batch_norm_eval(
     let (w, b) = (w.as_ref().map(Wide::any), b.as_ref().map(Wide::any));
     let (m, v) = (Wide::of(running_mean), Wide::of(running_var));
     let (m, v) = (m.any(), v.any());
-    if [w, b, Some(m), Some(v)].iter().flatten().any(|p| p.dtype() != d) {
+    if !y.is(x.dtype()) || [w, b, Some(m), Some(v)].iter().flatten().any(|p| p.dtype() != d) {
         return None;
     }
-    erased!(x, T in [HALF, FLOAT], same(y) => super::batch_norm_eval::<T>(
-        shape, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), m.get(), v.get(), eps, y.get(),
-    ))
+    through(x, y, |x, y| {
+        erased!(x, T in [FLOAT] => super::batch_norm_eval::<T>(
+            shape, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), m.get(), v.get(), eps, y.get(),
+        ))
+    })
 }
 /// [`super::batch_norm_backward`].
 pub fn batch_norm_backward(
@@ -78,15 +82,21 @@ pub fn batch_norm_backward(
     let d = wide(x.dtype());
     let (w, m, r) = (weight.map(Wide::of), Wide::of(mean), Wide::of(invstd));
     let (w, m, r) = (w.as_ref().map(Wide::any), m.any(), r.any());
-    if [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
+    let same = all_are(x.dtype(), &[&grad_y, &grad_x]);
+    if !same || [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
         return None;
     }
     opt_out(grad_weight, d, |gw| {
         opt_out(grad_bias, d, |gb| {
-            erased!(x, T in [HALF, FLOAT], same(grad_y, grad_x) => super::batch_norm_backward::<T>(
-                shape, train, grad_y.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
-                grad_x.map(|s| s.get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
-            ))
+            let (x, dy) = (Wide::of(x), Wide::of(grad_y));
+            let (x, dy) = (x.any(), dy.any());
+            let mut dx = grad_x.map(Out::of);
+            erased!(x, T in [FLOAT] => super::batch_norm_backward::<T>(
+                shape, train, dy.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
+                dx.as_mut().map(|s| s.any().get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
+            ))?;
+            dx.into_iter().for_each(Out::done);
+            Some(())
         })
     })
 }
@@ -105,14 +115,17 @@ pub fn group_norm(
     let d = wide(x.dtype());
     let (w, b) = (weight.map(Wide::of), bias.map(Wide::of));
     let (w, b) = (w.as_ref().map(Wide::any), b.as_ref().map(Wide::any));
-    if [w, b].iter().flatten().any(|p| p.dtype() != d) {
+    if !y.is(x.dtype()) || [w, b].iter().flatten().any(|p| p.dtype() != d) {
         return None;
     }
     out(mean, d, |mean| {
         out(rstd, d, |rstd| {
-            erased!(x, T in [HALF, FLOAT], same(y) => super::group_norm::<T>(
-                shape, groups, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), eps, y.get(), mean.get(), rstd.get(),
-            ))
+            through(x, y, |x, y| {
+                erased!(x, T in [FLOAT] => super::group_norm::<T>(
+                    shape, groups, x.get(), w.map(|s| s.get()), b.map(|s| s.get()), eps, y.get(), mean.get(),
+                    rstd.get(),
+                ))
+            })
         })
     })
 }
@@ -132,15 +145,21 @@ pub fn group_norm_backward(
     let d = wide(x.dtype());
     let (w, m, r) = (weight.map(Wide::of), Wide::of(mean), Wide::of(rstd));
     let (w, m, r) = (w.as_ref().map(Wide::any), m.any(), r.any());
-    if [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
+    let same = all_are(x.dtype(), &[&grad_y, &grad_x]);
+    if !same || [w, Some(m), Some(r)].iter().flatten().any(|p| p.dtype() != d) {
         return None;
     }
     opt_out(grad_weight, d, |gw| {
         opt_out(grad_bias, d, |gb| {
-            erased!(x, T in [HALF, FLOAT], same(grad_y, grad_x) => super::group_norm_backward::<T>(
-                shape, groups, grad_y.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
-                grad_x.map(|s| s.get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
-            ))
+            let (x, dy) = (Wide::of(x), Wide::of(grad_y));
+            let (x, dy) = (x.any(), dy.any());
+            let mut dx = grad_x.map(Out::of);
+            erased!(x, T in [FLOAT] => super::group_norm_backward::<T>(
+                shape, groups, dy.get(), x.get(), w.map(|s| s.get()), m.get(), r.get(),
+                dx.as_mut().map(|s| s.any().get()), gw.map(|s| s.get()), gb.map(|s| s.get()),
+            ))?;
+            dx.into_iter().for_each(Out::done);
+            Some(())
         })
     })
 }

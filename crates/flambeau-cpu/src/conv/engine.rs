@@ -111,7 +111,7 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
     if out.is_empty() {
         return;
     }
-    if s.depthwise() {
+    if rowwise::<T>(s) {
         return depthwise::forward(s, x, w, bias, out);
     }
     if let Some(out) = single_mut(out)
@@ -120,6 +120,11 @@ fn forward<T: WideScalar + MatmulScalar<Wide = T>>(
         return;
     }
     by_patches(s, x, (w, s.c / s.groups * s.taps(), 1), bias, out);
+}
+
+/// Goes to [`depthwise`]. Only floats do: other types would double its code for convolutions that few people run.
+fn rowwise<T: WideScalar>(s: &ConvShape) -> bool {
+    T::DTYPE.is_floating() && s.depthwise()
 }
 
 /// [`forward`] by a product with the patches; the weight's `[o, k]` comes with its steps.
@@ -207,7 +212,7 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
     if gx.is_empty() {
         return;
     }
-    if !s.depthwise()
+    if !rowwise::<T>(s)
         && let Some(gx) = single_mut(gx)
         && direct::backward_input(s, single(gy), single(w), bias.map(single), gx)
     {
@@ -215,7 +220,7 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
     }
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
     if let Some(m) = mirrored(s) {
-        if s.pointwise() && !s.depthwise() {
+        if s.pointwise() && !rowwise::<T>(s) {
             return by_patches(&m, gy, (w, 1, cg), bias, gx);
         }
         return with_scratch::<T, _>(w.len(), |flipped| {
@@ -231,7 +236,7 @@ fn backward_input<T: WideScalar + MatmulScalar<Wide = T>>(
             forward(&m, gy, flipped, bias, gx);
         });
     }
-    if s.depthwise() {
+    if rowwise::<T>(s) {
         return depthwise::backward_input(s, gy, w, bias, gx);
     }
     let (len, ip) = (s.out_plane(), s.in_plane());
@@ -323,7 +328,7 @@ fn backward_weight<T: WideScalar + MatmulScalar<Wide = T>>(s: &ConvShape, x: &[T
     if gw.is_empty() || gy.is_empty() {
         return;
     }
-    if s.depthwise() {
+    if rowwise::<T>(s) {
         return depthwise::backward_weight(s, x, gy, gw);
     }
     if let Some(gw) = single_mut(gw)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::parallel::{num_threads, set_num_threads};
 use half::bf16;
 use num_complex::Complex;
 
@@ -187,13 +188,15 @@ fn direct_paths() {
         ((1, 16, 16, 1), &[9, 8, 18], &[2, 3, 3], &[2, 2, 2], &[0, 1, 1], &[1, 1, 2]),
         ((5, 40, 48, 1), &[14, 14], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
     ];
+    let before = num_threads();
     for (channels, input, kernel, stride, pad, dilation) in cases {
         let s = ConvShape::new(channels, input, kernel, stride, pad, dilation).unwrap();
         for threads in [1, 3] {
-            crate::parallel::set_num_threads(threads);
+            set_num_threads(threads);
             check::<f32>(&mut rng, &s);
         }
     }
+    set_num_threads(before);
 }
 
 #[test]

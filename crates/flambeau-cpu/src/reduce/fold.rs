@@ -1,19 +1,13 @@
-//! The engine: how a view is cut into blocks, and how blocks are joined.
+//! The engine: how rows and columns are cut into blocks, and how blocks are joined.
 
+use super::drive::{Kernel, MOST, drive};
 use crate::isa::{self, Isa, Job, Level};
-use crate::parallel::{num_threads, parallel_chunks, parallel_for};
 use std::marker::PhantomData;
 
 /// Elements in a block that a fold sees at once.
 pub const BLOCK: usize = 4096;
-/// Elements of one row that one task takes.
-const CHUNK: usize = 16 * BLOCK;
-/// Columns in a tile.
-const TILE: usize = 512;
 /// Rows between two joins in a tile.
 const TILE_ROWS: usize = 32;
-/// Rows of a tile that one task takes.
-const TILE_CHUNK: usize = 1024;
 /// Elements below which a task is not worth a thread.
 pub(crate) const GRAIN: usize = 32768;
 
@@ -78,6 +72,10 @@ impl<'a, T> Ptr<'a, T> {
     pub fn new(s: &'a mut [T]) -> Self {
         Ptr(s.as_mut_ptr(), s.len(), PhantomData)
     }
+    /// Where the slice begins.
+    pub(super) fn start(&self) -> *mut T {
+        self.0
+    }
     /// The slice has no element.
     pub fn is_empty(&self) -> bool {
         self.1 == 0
@@ -127,6 +125,8 @@ pub trait Step<T: Copy>: Sync {
     type Acc: Copy + Send + Sync;
     /// See [`Fold::BEST`].
     const BEST: Level = Level::V3;
+    /// The result does not depend on the order of the elements: a plain loop, which the compiler cuts into lanes.
+    const ANY_ORDER: bool = false;
     /// The start.
     fn init(&self) -> Self::Acc;
     /// Takes one element in.
@@ -135,11 +135,70 @@ pub trait Step<T: Copy>: Sync {
     fn join(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
 }
 
-/// Makes a [`Fold`] of a [`Step`], with independent lanes so that it vectorises.
+/// Makes a [`Fold`] of a [`Step`], with independent lanes so that it vectorises. Each set compiles the loops over whole
+/// blocks alone; the ends are left to bodies that all sets share.
 pub struct Lanes<S>(pub S);
-const L: usize = 64;
 /// Steps of a lane before it is joined.
 const STEPS: usize = 16;
+impl<S> Lanes<S> {
+    /// A block through twice `N` lanes. In two arrays, since the compiler keeps only small ones in registers.
+    #[inline(always)]
+    fn block<T: Copy, const N: usize>(&self, x: &[T]) -> S::Acc
+    where
+        S: Step<T>,
+    {
+        let s = &self.0;
+        let mut l = [[s.init(); N]; 2];
+        let pairs = x.as_chunks::<N>().0.as_chunks::<2>().0;
+        // Each group starts afresh, so that no lane adds a long chain one by one.
+        for group in pairs.chunks(STEPS) {
+            let (mut m, mut n) = ([s.init(); N], [s.init(); N]);
+            for [a, b] in group {
+                for j in 0..N {
+                    m[j] = s.step(m[j], a[j]);
+                }
+                for j in 0..N {
+                    n[j] = s.step(n[j], b[j]);
+                }
+            }
+            for j in 0..N {
+                l[0][j] = s.join(l[0][j], m[j]);
+            }
+            for j in 0..N {
+                l[1][j] = s.join(l[1][j], n[j]);
+            }
+        }
+        self.finish(l.as_flattened_mut(), &x[pairs.len() * 2 * N..])
+    }
+    /// Takes the rest into the lanes and joins them, halves on halves.
+    #[inline(never)]
+    fn finish<T: Copy>(&self, l: &mut [S::Acc], rest: &[T]) -> S::Acc
+    where
+        S: Step<T>,
+    {
+        for c in rest.chunks(l.len()) {
+            l.iter_mut().zip(c).for_each(|(l, v)| *l = self.0.step(*l, *v));
+        }
+        let mut w = l.len() / 2;
+        while w > 0 {
+            let (low, high) = l.split_at_mut(w);
+            low.iter_mut().zip(high).for_each(|(a, b)| *a = self.0.join(*a, *b));
+            w /= 2;
+        }
+        l[0]
+    }
+    /// Takes the rows from `whole` on into their columns.
+    #[inline(never)]
+    fn finish_cols<T: Copy>(&self, x: &[T], rows: usize, whole: usize, stride: usize, acc: &mut [S::Acc])
+    where
+        S: Step<T>,
+    {
+        for r in whole..rows {
+            let x = &x[r * stride..];
+            acc.iter_mut().zip(x).for_each(|(a, v)| *a = self.0.step(*a, *v));
+        }
+    }
+}
 impl<T: Copy, S: Step<T>> Fold<T> for Lanes<S> {
     type Acc = S::Acc;
     const BEST: Level = S::BEST;
@@ -153,63 +212,35 @@ impl<T: Copy, S: Step<T>> Fold<T> for Lanes<S> {
     }
     #[inline(always)]
     fn row<I: Isa>(&self, x: &[T], _: usize) -> S::Acc {
-        let s = &self.0;
-        if x.len() < L {
-            return x.iter().fold(s.init(), |a, v| s.step(a, *v));
+        if S::ANY_ORDER {
+            return x.iter().fold(self.0.init(), |a, v| self.0.step(a, *v));
         }
-        let mut l = [s.init(); L];
-        let (blocks, rest) = x.as_chunks::<L>();
-        let (first, more) = blocks.split_at(blocks.len().min(STEPS));
-        for c in first {
-            for j in 0..L {
-                l[j] = s.step(l[j], c[j]);
-            }
+        // Two times four registers of running values hide the latency of a step.
+        let lanes = 4 * I::WIDTH / size_of::<S::Acc>();
+        if x.len() < 32 {
+            self.finish(&mut [self.0.init()], x)
+        } else if lanes >= 32 {
+            self.block::<T, 32>(x)
+        } else if lanes >= 16 {
+            self.block::<T, 16>(x)
+        } else {
+            self.block::<T, 8>(x)
         }
-        // Later groups start afresh, so that no lane adds a long chain one by one.
-        for group in more.chunks(STEPS) {
-            let mut m = [s.init(); L];
-            for c in group {
-                for j in 0..L {
-                    m[j] = s.step(m[j], c[j]);
-                }
-            }
-            for j in 0..L {
-                l[j] = s.join(l[j], m[j]);
-            }
-        }
-        for (j, v) in rest.iter().enumerate() {
-            l[j] = s.step(l[j], *v);
-        }
-        let mut w = L / 2;
-        while w > 0 {
-            for j in 0..w {
-                l[j] = s.join(l[j], l[j + w]);
-            }
-            w /= 2;
-        }
-        l[0]
     }
     #[inline(always)]
     fn cols<I: Isa>(&self, x: &[T], rows: usize, stride: usize, _: usize, acc: &mut [S::Acc]) {
         let s = &self.0;
         let w = acc.len();
         acc.fill(s.init());
-        let mut r = 0;
-        while r + 4 <= rows {
+        let whole = rows / 4 * 4;
+        for r in (0..whole).step_by(4) {
             let (a, b) = (&x[r * stride..][..w], &x[(r + 1) * stride..][..w]);
             let (c, d) = (&x[(r + 2) * stride..][..w], &x[(r + 3) * stride..][..w]);
             for j in 0..w {
                 acc[j] = s.step(s.step(s.step(s.step(acc[j], a[j]), b[j]), c[j]), d[j]);
             }
-            r += 4;
         }
-        while r < rows {
-            let a = &x[r * stride..][..w];
-            for j in 0..w {
-                acc[j] = s.step(acc[j], a[j]);
-            }
-            r += 1;
-        }
+        self.finish_cols(x, rows, whole, stride, acc);
     }
 }
 
@@ -335,120 +366,51 @@ impl<T: Copy, F: Fold<T>> Job for Columns<'_, T, F> {
     }
 }
 
-/// Results that a task holds before it hands them out.
-const BATCH: usize = 16;
-
 /// Reduces each row of the view and calls `emit(row, result)` once per row, possibly from several threads.
 pub fn fold<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: impl Fn(usize, F::Acc) + Sync) {
-    fold_dyn(x, g, f, &emit);
-}
-
-// Not generic over `emit`, so that reductions which differ only in what they do with a result share one body.
-#[inline(never)]
-fn fold_dyn<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(dyn Fn(usize, F::Acc) + Sync)) {
+    // Not generic over `emit`, so that reductions which differ only in what they do with a result share their code.
     g.check(x.len(), g.rows());
-    let rows = g.rows();
-    if rows == 0 {
-        return;
-    }
-    if g.n > 0 && g.inner > 1 && g.is == 1 && (g.ns != 1 || g.n == 1) {
-        return fold_cols(x, g, f, emit);
-    }
-    if g.n > CHUNK && rows < 2 * num_threads() {
-        return (0..rows).for_each(|row| emit(row, fold_long(x, g, f, row)));
-    }
-    parallel_for(rows, g.grain(), |range| fold_batches(x, g, f, range, emit));
+    drive(g, &Typed { x, g, f, emit: &emit });
 }
 
-/// Rows of a range, a batch at a time.
-#[inline(never)]
-fn fold_batches<T: Copy + Sync, F: Fold<T>>(
-    x: &[T],
+struct Typed<'a, T: Copy, F: Fold<T>> {
+    x: &'a [T],
     g: Geo,
-    f: &F,
-    range: std::ops::Range<usize>,
-    emit: &(dyn Fn(usize, F::Acc) + Sync),
-) {
-    let mut acc = [f.init(); BATCH];
-    for first in range.clone().step_by(BATCH) {
-        let acc = &mut acc[..BATCH.min(range.end - first)];
-        acc.fill(f.init());
-        isa::run(Rows { f, x, g, first, from: 0, to: g.n, acc });
-        acc.iter().enumerate().for_each(|(i, a)| emit(first + i, *a));
+    f: &'a F,
+    emit: &'a (dyn Fn(usize, F::Acc) + Sync),
+}
+impl<T: Copy + Sync, F: Fold<T>> Kernel for Typed<'_, T, F> {
+    fn size(&self) -> usize {
+        const { assert!(size_of::<F::Acc>() <= MOST && align_of::<F::Acc>() <= 16) };
+        size_of::<F::Acc>()
     }
-}
-
-/// One long row, cut among threads.
-#[inline(never)]
-fn fold_long<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, row: usize) -> F::Acc {
-    let chunks = g.n.div_ceil(CHUNK);
-    let mut part = vec![f.init(); chunks];
-    let place = Ptr::new(&mut part);
-    parallel_chunks(chunks, &|c| {
-        let to = ((c + 1) * CHUNK).min(g.n);
-        // SAFETY: each chunk has its own place.
-        let acc = unsafe { place.slice(c, 1) };
-        isa::run(Rows { f, x, g, first: row, from: c * CHUNK, to, acc });
-    });
-    let mut tree = Tree::new();
-    part.iter().for_each(|a| tree.push(*a, f));
-    tree.finish(f).unwrap_or_else(|| f.init())
-}
-
-// Called at two places.
-#[inline(never)]
-fn columns<T: Copy, F: Fold<T>>(job: Columns<'_, T, F>) {
-    isa::run(job)
-}
-
-#[inline(never)]
-fn fold_cols<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: &(dyn Fn(usize, F::Acc) + Sync)) {
-    let tiles = g.inner.div_ceil(TILE);
-    let chunks = g.n.div_ceil(TILE_CHUNK);
-    let ns = g.ns as usize;
-    let at = |t: usize| {
-        let (o, i) = (t / tiles, (t % tiles) * TILE);
-        (o, i, TILE.min(g.inner - i))
-    };
-    let tile = |t: usize, c: usize, acc: &mut [F::Acc]| {
-        let (o, i, _) = at(t);
-        let (from, to) = (c * TILE_CHUNK, ((c + 1) * TILE_CHUNK).min(g.n));
-        columns(Columns { f, x: &x[o * g.os as usize + i..], ns, from, to, acc });
-    };
-    if chunks == 1 {
-        let grain = (GRAIN / (g.n * g.inner.min(TILE))).max(1);
-        return parallel_for(g.outer * tiles, grain, |r| {
-            let mut acc = [f.init(); TILE];
-            for t in r {
-                let (o, i, w) = at(t);
-                tile(t, 0, &mut acc[..w]);
-                acc[..w].iter().enumerate().for_each(|(j, a)| emit(o * g.inner + i + j, *a));
-            }
-        });
+    unsafe fn fill(&self, acc: *mut u8, n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe { acc.cast::<F::Acc>().add(i).write(self.f.init()) };
+        }
     }
-    // Groups of outer indices, so that the partial results stay small.
-    let group = (4 * num_threads()).div_ceil(tiles * chunks).max(1);
-    for o0 in (0..g.outer).step_by(group) {
-        let outer = group.min(g.outer - o0);
-        let mut part = vec![f.init(); outer * tiles * chunks * TILE];
-        let place = Ptr::new(&mut part);
-        // Neighbouring tiles of the same rows come one after the other, in memory order.
-        parallel_for(outer * chunks * tiles, (GRAIN / (TILE_CHUNK * g.inner.min(TILE))).max(1), |r| {
-            for u in r {
-                let (t, c) = (u / (chunks * tiles) * tiles + u % tiles, u / tiles % chunks);
-                let w = at(t).2;
-                // SAFETY: each (tile, chunk) has its own part.
-                let acc = unsafe { place.slice((t * chunks + c) * TILE, w) };
-                tile(o0 * tiles + t, c, acc);
-            }
-        });
-        for t in 0..outer * tiles {
-            let (o, i, w) = at(o0 * tiles + t);
-            for j in 0..w {
-                let mut tree = Tree::new();
-                (0..chunks).for_each(|c| tree.push(part[(t * chunks + c) * TILE + j], f));
-                emit(o * g.inner + i + j, tree.finish(f).unwrap_or_else(|| f.init()));
-            }
+    unsafe fn rows(&self, first: usize, from: usize, to: usize, acc: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        let acc = unsafe { std::slice::from_raw_parts_mut(acc.cast(), n) };
+        isa::run(Rows { f: self.f, x: self.x, g: self.g, first, from, to, acc });
+    }
+    unsafe fn columns(&self, at: usize, from: usize, to: usize, acc: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        let acc = unsafe { std::slice::from_raw_parts_mut(acc.cast(), n) };
+        isa::run(Columns { f: self.f, x: &self.x[at..], ns: self.g.ns as usize, from, to, acc });
+    }
+    unsafe fn join(&self, a: *mut u8, b: *const u8, n: usize) {
+        let (a, b) = (a.cast::<F::Acc>(), b.cast::<F::Acc>());
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe { *a.add(i) = self.f.join(*a.add(i), *b.add(i)) };
+        }
+    }
+    unsafe fn emit(&self, row: usize, acc: *const u8, n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            (self.emit)(row + i, unsafe { *acc.cast::<F::Acc>().add(i) });
         }
     }
 }

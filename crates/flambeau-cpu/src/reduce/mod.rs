@@ -4,6 +4,7 @@
 //! and rounding errors grow with the logarithm of `n`.
 
 pub mod arg;
+mod drive;
 pub mod erased;
 pub mod fold;
 pub mod moments;

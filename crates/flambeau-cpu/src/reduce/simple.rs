@@ -21,11 +21,12 @@ pub(crate) fn fold_to<T: Copy + Sync, F: Fold<T>, O: Send>(
 
 /// Declares a [`Step`]: `step!(Name<T: Bound> -> Acc { init, |a, x| step, |a, b| join })`.
 macro_rules! step {
-    ($name:ident<$t:ident: $bound:path> -> $acc:ty [$best:expr] { $init:expr, |$a:ident, $x:ident| $step:expr, |$p:ident, $q:ident| $join:expr }) => {
+    ($name:ident<$t:ident: $bound:path> -> $acc:ty [$best:expr, $any_order:expr] { $init:expr, |$a:ident, $x:ident| $step:expr, |$p:ident, $q:ident| $join:expr }) => {
         struct $name;
         impl<$t: $bound> Step<$t> for $name {
             type Acc = $acc;
             const BEST: Level = $best;
+            const ANY_ORDER: bool = $any_order;
             #[inline(always)]
             fn init(&self) -> $acc {
                 $init
@@ -47,13 +48,13 @@ const fn best_sum<T: Element>() -> Level {
     if T::DTYPE.is_complex() { Level::Portable } else { Level::V3 }
 }
 
-step!(Sum<T: Num> -> T::Acc [best_sum::<T>()] { T::Acc::ZERO, |a, x| a.add(x.wide()), |a, b| a.add(b) });
-step!(Prod<T: Num> -> T::Acc [best_sum::<T>()] { T::Acc::ONE, |a, x| a.mul(x.wide()), |a, b| a.mul(b) });
-step!(Max<T: Order> -> T [Level::V3] { T::LOW, |a, x| if x.beats_max(a) { x } else { a }, |a, b| if b.beats_max(a) { b } else { a } });
-step!(Min<T: Order> -> T [Level::V3] { T::HIGH, |a, x| if x.beats_min(a) { x } else { a }, |a, b| if b.beats_min(a) { b } else { a } });
-step!(All<T: Truth> -> u8 [Level::V3] { 1, |a, x| a & x.truth() as u8, |a, b| a & b });
-step!(Any<T: Truth> -> u8 [Level::V3] { 0, |a, x| a | x.truth() as u8, |a, b| a | b });
-step!(Count<T: Truth> -> i64 [Level::V3] { 0, |a, x| a + x.truth() as i64, |a, b| a + b });
+step!(Sum<T: Num> -> T::Acc [best_sum::<T>(), T::DTYPE.is_integral(true)] { T::Acc::ZERO, |a, x| a.add(x.wide()), |a, b| a.add(b) });
+step!(Prod<T: Num> -> T::Acc [best_sum::<T>(), T::DTYPE.is_integral(true)] { T::Acc::ONE, |a, x| a.mul(x.wide()), |a, b| a.mul(b) });
+step!(Max<T: Order> -> T [Level::V3, T::DTYPE.is_integral(true)] { T::LOW, |a, x| if x.beats_max(a) { x } else { a }, |a, b| if b.beats_max(a) { b } else { a } });
+step!(Min<T: Order> -> T [Level::V3, T::DTYPE.is_integral(true)] { T::HIGH, |a, x| if x.beats_min(a) { x } else { a }, |a, b| if b.beats_min(a) { b } else { a } });
+step!(All<T: Truth> -> u8 [Level::V3, true] { 1, |a, x| a & x.truth() as u8, |a, b| a & b });
+step!(Any<T: Truth> -> u8 [Level::V3, true] { 0, |a, x| a | x.truth() as u8, |a, b| a | b });
+step!(Count<T: Truth> -> i64 [Level::V3, true] { 0, |a, x| a + x.truth() as i64, |a, b| a + b });
 
 /// Sum of each row: halves accumulate in f32, integers and bool in wrapping i64. An empty row gives 0.
 pub fn sum<T: Num>(x: &[T], g: Geo, out: &mut [T::Sum]) {

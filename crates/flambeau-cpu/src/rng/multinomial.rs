@@ -6,6 +6,21 @@ use super::bulk::RandomFloat;
 const INVALID: &str = "probability tensor contains either `inf`, `nan` or element < 0";
 const ZERO_SUM: &str = "invalid multinomial distribution (sum of probabilities <= 0)";
 
+/// The places of the `samples` largest values of each row, the largest first.
+fn winners(race: &[f64], categories: usize, samples: usize, out: &mut [i64]) {
+    let mut order: Vec<usize> = Vec::with_capacity(categories);
+    for (row, out) in race.chunks(categories).zip(out.chunks_mut(samples)) {
+        order.clear();
+        order.extend(0..categories);
+        let before = |a: &usize, b: &usize| row[*b].total_cmp(&row[*a]).then(a.cmp(b));
+        if samples < categories {
+            order.select_nth_unstable_by(samples - 1, before);
+        }
+        order[..samples].sort_unstable_by(before);
+        out.iter_mut().zip(&order).for_each(|(o, i)| *o = *i as i64);
+    }
+}
+
 impl Generator {
     /// Draws `samples` category indices per row of `weights` (rows of `categories` values, not normalised), with or
     /// without replacement (`multinomial`). `out` has `rows * samples` elements. Errors for a negative, infinite or NaN
@@ -23,56 +38,46 @@ impl Generator {
         }
         // A single draw is the same either way, and the race below is what the recorded streams have.
         if replacement && samples > 1 {
-            return self.with_replacement(weights, categories, samples, out);
+            let weights: Vec<f64> = weights.iter().map(|w| w.to_f64()).collect();
+            return self.with_replacement(&weights, T::WIDE, categories, samples, out);
         }
         if samples > categories {
             return Err("cannot sample n_sample > prob_dist.size(-1) samples without replacement".into());
         }
-        if weights.iter().any(|w| !(w.to_f64() >= 0.0 && w.to_f64() < f64::INFINITY)) {
+        let weights: Vec<f64> = weights.iter().map(|w| w.to_f64()).collect();
+        if weights.iter().any(|w| !(*w >= 0.0 && *w < f64::INFINITY)) {
             return Err(INVALID.into());
         }
-        if weights.chunks(categories).any(|r| r.iter().all(|w| w.to_f64() == 0.0)) {
+        if weights.chunks(categories).any(|r| r.iter().all(|w| *w == 0.0)) {
             return Err(ZERO_SUM.into());
         }
-        // The largest weight / Exp(1) are the sample (the Gumbel trick).
+        // The largest weight / Exp(1) are the sample (the Gumbel trick), both rounded to the dtype.
         let mut race = vec![T::of_f64(0.0); weights.len()];
         self.exponential(&mut race, 1.0);
-        for (r, w) in race.iter_mut().zip(weights) {
-            *r = if T::WIDE {
-                T::of_f64(w.to_f64() / r.to_f64())
-            } else {
-                T::of_f32(w.to_f64() as f32 / r.to_f64() as f32)
-            };
-        }
-        let mut order: Vec<usize> = Vec::with_capacity(categories);
-        for (row, out) in race.chunks(categories).zip(out.chunks_mut(samples)) {
-            order.clear();
-            order.extend(0..categories);
-            let key = |i: &usize| row[*i].to_f64();
-            let before = |a: &usize, b: &usize| key(b).total_cmp(&key(a)).then(a.cmp(b));
-            if samples < categories {
-                order.select_nth_unstable_by(samples - 1, before);
-            }
-            order[..samples].sort_unstable_by(before);
-            out.iter_mut().zip(&order).for_each(|(o, i)| *o = *i as i64);
-        }
+        let ratio = |(r, w): (&T, &f64)| {
+            let v =
+                if T::WIDE { T::of_f64(w / r.to_f64()) } else { T::of_f32(*w as f32 / r.to_f64() as f32) };
+            v.to_f64()
+        };
+        let race: Vec<f64> = race.iter().zip(&weights).map(ratio).collect();
+        winners(&race, categories, samples, out);
         Ok(())
     }
 
-    fn with_replacement<T: RandomFloat>(
+    fn with_replacement(
         &mut self,
-        weights: &[T],
+        weights: &[f64],
+        wide: bool,
         categories: usize,
         samples: usize,
         out: &mut [i64],
     ) -> Result<(), String> {
         // Sums are in float32 but for float64 weights.
-        let round = |v: f64| if T::WIDE { v } else { f64::from(v as f32) };
+        let round = |v: f64| if wide { v } else { f64::from(v as f32) };
         let mut cumulative = vec![0.0; categories];
         for (row, out) in weights.chunks(categories).zip(out.chunks_mut(samples)) {
             let mut sum = 0.0;
-            for (c, w) in cumulative.iter_mut().zip(row) {
-                let w = w.to_f64();
+            for (c, &w) in cumulative.iter_mut().zip(row) {
                 if w < 0.0 || w.is_nan() {
                     return Err(
                         "invalid multinomial distribution (encountering probability entry < 0)".into()

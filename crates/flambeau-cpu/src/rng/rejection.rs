@@ -122,9 +122,8 @@ impl Generator {
         }
     }
 
-    fn binomial_btrs<T: RandomFloat>(&mut self, count: f64, prob: f64) -> f64 {
-        // Intermediate products of count and prob are rounded to the dtype, as the parameters are.
-        let r1 = |v: f64| T::of_f64(v).to_f64();
+    /// Intermediate products of count and prob are rounded to the dtype by `r1`, as the parameters are.
+    fn binomial_btrs(&mut self, count: f64, prob: f64, r1: fn(f64) -> f64) -> f64 {
         let q = r1(1.0 - prob);
         let stddev = r1(r1(r1(count * prob) * q).sqrt());
         let b = 1.15 + 2.53 * stddev;
@@ -161,30 +160,32 @@ impl Generator {
 
     /// Binomial counts of `count` trials with success probability `prob`, element by element (`binomial`).
     pub fn binomial<T: RandomFloat>(&mut self, count: &[T], prob: &[T], out: &mut [T]) {
+        let round = |v: f64| T::of_f64(v).to_f64();
         for ((o, n), p) in out.iter_mut().zip(count).zip(prob) {
-            let (n, p) = (n.to_f64(), p.to_f64());
-            let r1 = |v: f64| T::of_f64(v).to_f64();
-            let mut half = |p: f64| {
-                if r1(n * p) >= 10.0 {
-                    self.binomial_btrs::<T>(n, p)
-                } else {
-                    let log_q = if T::WIDE { (-p).ln_1p() } else { f64::from((-p as f32).ln_1p()) };
-                    self.binomial_inversion(n, log_q)
-                }
-            };
-            *o = T::of_f64(if n.is_nan() {
-                f64::NAN
-            } else if n <= 0.0 || p <= 0.0 {
-                0.0
-            } else if p >= 1.0 || n.is_infinite() {
-                n
-            } else if p <= 0.5 {
-                half(p)
-            } else if p > 0.5 {
-                n - half(r1(1.0 - p))
+            *o = T::of_f64(self.binomial_one(n.to_f64(), p.to_f64(), T::WIDE, round));
+        }
+    }
+    fn binomial_one(&mut self, n: f64, p: f64, wide: bool, r1: fn(f64) -> f64) -> f64 {
+        let mut half = |p: f64| {
+            if r1(n * p) >= 10.0 {
+                self.binomial_btrs(n, p, r1)
             } else {
-                f64::NAN
-            });
+                let log_q = if wide { (-p).ln_1p() } else { f64::from((-p as f32).ln_1p()) };
+                self.binomial_inversion(n, log_q)
+            }
+        };
+        if n.is_nan() {
+            f64::NAN
+        } else if n <= 0.0 || p <= 0.0 {
+            0.0
+        } else if p >= 1.0 || n.is_infinite() {
+            n
+        } else if p <= 0.5 {
+            half(p)
+        } else if p > 0.5 {
+            n - half(r1(1.0 - p))
+        } else {
+            f64::NAN
         }
     }
 

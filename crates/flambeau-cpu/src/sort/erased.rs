@@ -1,5 +1,5 @@
 //! Sorting, searching and counting over slices of run-time type. `None` means that the dtypes are not supported.
-//! Orders are those of bool, integers (not u64, but for `unique`) and floats; narrow dtypes go through wider ones.
+//! Orders are those of bool, integers (u64 for `sort` and `unique` only) and floats; narrow dtypes go through wider ones.
 
 use crate::erase::{Wide, erased, through, truths};
 use crate::index::IndexError;
@@ -8,8 +8,12 @@ use crate::{Any, AnyMut, B8, DType};
 
 /// [`super::sort`]; `values` has the dtype of `x`.
 pub fn sort(x: Any, g: Geo, descending: bool, values: AnyMut, indices: &mut [i64]) -> Option<()> {
-    if values.dtype() != x.dtype() || x.dtype() == DType::U64 {
+    if values.dtype() != x.dtype() {
         return None;
+    }
+    if x.dtype() == DType::U64 {
+        super::sort::<u64>(x.get(), g, descending, values.get(), indices);
+        return Some(());
     }
     if x.dtype() == DType::I32 {
         super::sort::<i32>(x.get(), g, descending, values.get(), indices);

@@ -1,1 +1,3 @@
 //! Dropout is made of differentiable operators.
+
+pub(crate) use crate::ops::dropout::dropout_scale;

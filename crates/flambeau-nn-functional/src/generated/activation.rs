@@ -2381,10 +2381,132 @@ fn rrelu_adaptor(input: &Tensor, lower: f64, upper: f64, training: bool, inplace
     .and_then(Results::from_values)
 }
 
+/// Type of [`RRELU_TORCH`].
+pub type RreluTorchFn = fn(&Tensor, Scalar, Scalar, bool, Option<&Generator>) -> Result<Tensor>;
+/// `rrelu`: `torch.nn.functional.rrelu` with a generator.
+pub static RRELU_TORCH: Op<RreluTorchFn> =
+    Op::composite(&RRELU_TORCH_INFO, f::rrelu_torch, rrelu_torch_adaptor);
+static RRELU_TORCH_INFO: OpInfo = OpInfo {
+    name: "rrelu",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("lower", Ty::Scalar, D::Float(0.125)),
+            a("upper", Ty::Scalar, D::Float(0.3333333333333333)),
+            a("training", Ty::Bool, D::Bool(false)),
+            a("generator", Ty::OptGenerator, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.rrelu"],
+    composite: true,
+    boxed: rrelu_torch_boxed,
+    doc: "`torch.nn.functional.rrelu` with a generator.",
+    grad: Differentiability::Composite,
+};
+fn rrelu_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::rrelu_torch(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg::<Option<Generator>>(a, 4)?.as_ref(),
+    )?
+    .into_values())
+}
+fn rrelu_torch_adaptor(
+    self_: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    call_fallback(
+        &RRELU_TORCH_INFO,
+        vec![
+            self_.into_value(),
+            lower.into_value(),
+            upper.into_value(),
+            training.into_value(),
+            generator.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn rrelu_torch_inplace_cpu(
+    self_: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    let before = out::before_overwriting(self_)?;
+    let r = f::rrelu_torch(&before, lower, upper, training, generator)?;
+    out::copy_to_self("rrelu_torch_", self_, &r)
+}
+/// Type of [`RRELU_TORCH_`].
+pub type RreluTorchInplaceFn = fn(&Tensor, Scalar, Scalar, bool, Option<&Generator>) -> Result<()>;
+/// `rrelu_`: `torch.nn.functional.rrelu` with a generator.
+pub static RRELU_TORCH_: Op<RreluTorchInplaceFn> =
+    Op::composite(&RRELU_TORCH__INFO, rrelu_torch_inplace_cpu, rrelu_torch_inplace_adaptor);
+static RRELU_TORCH__INFO: OpInfo = OpInfo {
+    name: "rrelu_",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            mu(a("self", Ty::Tensor, D::Required)),
+            a("lower", Ty::Scalar, D::Float(0.125)),
+            a("upper", Ty::Scalar, D::Float(0.3333333333333333)),
+            a("training", Ty::Bool, D::Bool(false)),
+            a("generator", Ty::OptGenerator, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.rrelu_", "torch.nn.functional.rrelu_"],
+    composite: true,
+    boxed: rrelu_torch_inplace_boxed,
+    doc: "`torch.nn.functional.rrelu` with a generator.",
+    grad: Differentiability::Composite,
+};
+fn rrelu_torch_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::rrelu_torch_(
+        tensor_arg(a, 0)?,
+        arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg::<Option<Generator>>(a, 4)?.as_ref(),
+    )?;
+    Ok(vec![a[0].clone()])
+}
+fn rrelu_torch_inplace_adaptor(
+    self_: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    call_fallback(
+        &RRELU_TORCH__INFO,
+        vec![
+            self_.into_value(),
+            lower.into_value(),
+            upper.into_value(),
+            training.into_value(),
+            generator.into_value(),
+        ],
+    )
+    .map(drop)
+}
+
+fn glu_cpu(input: &Tensor, dim: i64) -> Result<Tensor> {
+    graph::named(&"GluBackward0", || f::glu(input, dim))
+}
 /// Type of [`GLU`].
 pub type GluFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `glu`: The first half of a dimension times the sigmoid of the second.
-pub static GLU: Op<GluFn> = Op::composite(&GLU_INFO, f::glu, glu_adaptor);
+pub static GLU: Op<GluFn> = Op::composite(&GLU_INFO, glu_cpu, glu_adaptor);
 static GLU_INFO: OpInfo = OpInfo {
     name: "glu",
     owner: "flambeau-nn-functional",

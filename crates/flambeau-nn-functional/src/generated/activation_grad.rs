@@ -76,7 +76,7 @@ pub struct LeakyReluRawBackward {
     self_: Saved,
 }
 impl Backward for LeakyReluRawBackward {
-    const NAME: &'static str = "LeakyReluRawBackward0";
+    const NAME: &'static str = "LeakyReluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let negative_slope = self.negative_slope;
@@ -152,7 +152,7 @@ pub struct EluRawBackward {
     self_: Saved,
 }
 impl Backward for EluRawBackward {
-    const NAME: &'static str = "EluRawBackward0";
+    const NAME: &'static str = "EluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
@@ -233,7 +233,7 @@ pub struct GeluErfBackward {
     self_: Saved,
 }
 impl Backward for GeluErfBackward {
-    const NAME: &'static str = "GeluErfBackward0";
+    const NAME: &'static str = "GeluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -272,7 +272,7 @@ pub struct GeluTanhBackward {
     self_: Saved,
 }
 impl Backward for GeluTanhBackward {
-    const NAME: &'static str = "GeluTanhBackward0";
+    const NAME: &'static str = "GeluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -311,7 +311,7 @@ pub struct SiluRawBackward {
     self_: Saved,
 }
 impl Backward for SiluRawBackward {
-    const NAME: &'static str = "SiluRawBackward0";
+    const NAME: &'static str = "SiluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -379,7 +379,7 @@ pub struct MishRawBackward {
     self_: Saved,
 }
 impl Backward for MishRawBackward {
-    const NAME: &'static str = "MishRawBackward0";
+    const NAME: &'static str = "MishBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -449,7 +449,7 @@ pub struct HardtanhRawBackward {
     self_: Saved,
 }
 impl Backward for HardtanhRawBackward {
-    const NAME: &'static str = "HardtanhRawBackward0";
+    const NAME: &'static str = "HardtanhBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let max_val = self.max_val;
@@ -528,7 +528,7 @@ pub struct HardsigmoidRawBackward {
     self_: Saved,
 }
 impl Backward for HardsigmoidRawBackward {
-    const NAME: &'static str = "HardsigmoidRawBackward0";
+    const NAME: &'static str = "HardsigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -596,7 +596,7 @@ pub struct HardswishRawBackward {
     self_: Saved,
 }
 impl Backward for HardswishRawBackward {
-    const NAME: &'static str = "HardswishRawBackward0";
+    const NAME: &'static str = "HardswishBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -751,7 +751,7 @@ pub struct ThresholdRawBackward {
     threshold: Scalar,
 }
 impl Backward for ThresholdRawBackward {
-    const NAME: &'static str = "ThresholdRawBackward0";
+    const NAME: &'static str = "ThresholdBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let threshold = self.threshold;
@@ -829,7 +829,7 @@ pub struct LogsigmoidBackward {
     self_: Saved,
 }
 impl Backward for LogsigmoidBackward {
-    const NAME: &'static str = "LogsigmoidBackward0";
+    const NAME: &'static str = "LogSigmoidBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;
@@ -1514,7 +1514,7 @@ pub struct CeluRawBackward {
     self_: Saved,
 }
 impl Backward for CeluRawBackward {
-    const NAME: &'static str = "CeluRawBackward0";
+    const NAME: &'static str = "CeluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let alpha = self.alpha;
@@ -1579,7 +1579,7 @@ pub struct SeluRawBackward {
     self_: Saved,
 }
 impl Backward for SeluRawBackward {
-    const NAME: &'static str = "SeluRawBackward0";
+    const NAME: &'static str = "EluBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let self_ = &self.self_.unpack_last(cx, "self")?;

@@ -197,3 +197,70 @@ fn fused_attention_backward_adaptor(
     )
     .and_then(Results::from_values)
 }
+
+/// Type of [`SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU`].
+pub type ScaledDotProductFlashAttentionForCpuFn =
+    fn(&Tensor, &Tensor, &Tensor, f64, bool, Option<&Tensor>, Option<f64>) -> Result<(Tensor, Tensor)>;
+/// `_scaled_dot_product_flash_attention_for_cpu`: Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums, which have no gradient.
+pub static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU: Op<ScaledDotProductFlashAttentionForCpuFn> =
+    Op::composite(
+        &SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO,
+        f::scaled_dot_product_flash_attention_for_cpu,
+        scaled_dot_product_flash_attention_for_cpu_adaptor,
+    );
+static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO: OpInfo = OpInfo {
+    name: "_scaled_dot_product_flash_attention_for_cpu",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("query", Ty::Tensor, D::Required),
+            a("key", Ty::Tensor, D::Required),
+            a("value", Ty::Tensor, D::Required),
+            a("dropout_p", Ty::Float, D::Float(0.0)),
+            a("is_causal", Ty::Bool, D::Bool(false)),
+            kw("attn_mask", Ty::OptTensor, D::None),
+            kw("scale", Ty::OptFloat, D::None),
+        ],
+        returns: &[("output", Ty::Tensor), ("logsumexp", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: scaled_dot_product_flash_attention_for_cpu_boxed,
+    doc: "Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums, which have no gradient.",
+    grad: Differentiability::Composite,
+};
+fn scaled_dot_product_flash_attention_for_cpu_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::scaled_dot_product_flash_attention_for_cpu(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg::<Option<Tensor>>(a, 5)?.as_ref(),
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn scaled_dot_product_flash_attention_for_cpu_adaptor(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    dropout_p: f64,
+    is_causal: bool,
+    attn_mask: Option<&Tensor>,
+    scale: Option<f64>,
+) -> Result<(Tensor, Tensor)> {
+    call_fallback(
+        &SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO,
+        vec![
+            query.into_value(),
+            key.into_value(),
+            value.into_value(),
+            dropout_p.into_value(),
+            is_causal.into_value(),
+            attn_mask.into_value(),
+            scale.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}

@@ -31,7 +31,7 @@ pub struct FusedAttentionBackward {
     value: Saved,
 }
 impl Backward for FusedAttentionBackward {
-    const NAME: &'static str = "FusedAttentionBackward0";
+    const NAME: &'static str = "ScaledDotProductFlashAttentionForCpuBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let need = cx.needs();

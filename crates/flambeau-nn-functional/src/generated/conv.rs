@@ -932,10 +932,13 @@ fn conv_transpose3d_adaptor(
     .and_then(Results::from_values)
 }
 
+fn conv_tbc_cpu(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
+    graph::named(&"ConvTbcBackward0", || f::conv_tbc(self_, weight, bias, pad))
+}
 /// Type of [`CONV_TBC`].
 pub type ConvTbcFn = fn(&Tensor, &Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `conv_tbc`: One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
-pub static CONV_TBC: Op<ConvTbcFn> = Op::composite(&CONV_TBC_INFO, f::conv_tbc, conv_tbc_adaptor);
+pub static CONV_TBC: Op<ConvTbcFn> = Op::composite(&CONV_TBC_INFO, conv_tbc_cpu, conv_tbc_adaptor);
 static CONV_TBC_INFO: OpInfo = OpInfo {
     name: "conv_tbc",
     owner: "flambeau-nn-functional",

@@ -119,7 +119,7 @@ static DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.dropout_"],
     composite: true,
     boxed: dropout_train_inplace_boxed,
     doc: "`dropout` with all arguments required.",
@@ -321,7 +321,7 @@ static ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.alpha_dropout_"],
     composite: true,
     boxed: alpha_dropout_train_inplace_boxed,
     doc: "`alpha_dropout` with all arguments required.",
@@ -430,7 +430,7 @@ static FEATURE_ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.feature_alpha_dropout_"],
     composite: true,
     boxed: feature_alpha_dropout_train_inplace_boxed,
     doc: "`feature_alpha_dropout` with all arguments required.",
@@ -499,7 +499,7 @@ static FEATURE_DROPOUT__INFO: OpInfo = OpInfo {
         ],
         returns: &[("", Ty::Tensor)],
     },
-    python: &[],
+    python: &["torch.feature_dropout_"],
     composite: true,
     boxed: feature_dropout_inplace_boxed,
     doc: "Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.",
@@ -512,4 +512,70 @@ fn feature_dropout_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn feature_dropout_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
     call_fallback(&FEATURE_DROPOUT__INFO, vec![input.into_value(), p.into_value(), train.into_value()])
         .map(drop)
+}
+
+/// Type of [`NATIVE_DROPOUT`].
+pub type NativeDropoutFn = fn(&Tensor, f64, Option<bool>) -> Result<(Tensor, Tensor)>;
+/// `native_dropout`: `dropout`, and which elements were kept. Without `train` it is training.
+pub static NATIVE_DROPOUT: Op<NativeDropoutFn> = Op::new(
+    &NATIVE_DROPOUT_INFO,
+    &[(Key::Cpu, f::native_dropout), (Key::Meta, f::native_dropout_meta_fn)],
+    native_dropout_adaptor,
+);
+static NATIVE_DROPOUT_INFO: OpInfo = OpInfo {
+    name: "native_dropout",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("p", Ty::Float, D::Required),
+            a("train", Ty::OptBool, D::Required),
+        ],
+        returns: &[("output", Ty::Tensor), ("mask", Ty::Tensor)],
+    },
+    python: &["torch.native_dropout"],
+    composite: false,
+    boxed: native_dropout_boxed,
+    doc: "`dropout`, and which elements were kept. Without `train` it is training.",
+    grad: Differentiability::Formula,
+};
+fn native_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::native_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn native_dropout_adaptor(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
+    call_fallback(&NATIVE_DROPOUT_INFO, vec![input.into_value(), p.into_value(), train.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`NATIVE_DROPOUT_BACKWARD`].
+pub type NativeDropoutBackwardFn = fn(&Tensor, &Tensor, f64) -> Result<Tensor>;
+/// `native_dropout_backward`: The gradient of `native_dropout`: what was kept, times `scale`.
+pub static NATIVE_DROPOUT_BACKWARD: Op<NativeDropoutBackwardFn> =
+    Op::composite(&NATIVE_DROPOUT_BACKWARD_INFO, f::native_dropout_backward, native_dropout_backward_adaptor);
+static NATIVE_DROPOUT_BACKWARD_INFO: OpInfo = OpInfo {
+    name: "native_dropout_backward",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("grad_output", Ty::Tensor, D::Required),
+            a("mask", Ty::Tensor, D::Required),
+            a("scale", Ty::Float, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: native_dropout_backward_boxed,
+    doc: "The gradient of `native_dropout`: what was kept, times `scale`.",
+    grad: Differentiability::Composite,
+};
+fn native_dropout_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::native_dropout_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+}
+fn native_dropout_backward_adaptor(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
+    call_fallback(
+        &NATIVE_DROPOUT_BACKWARD_INFO,
+        vec![grad_output.into_value(), mask.into_value(), scale.into_value()],
+    )
+    .and_then(Results::from_values)
 }

@@ -7,11 +7,21 @@ use super::{D, a, kw, mu, nu, ops, prelude::*};
 #[allow(unused_imports)]
 use crate::ops::elementwise_loss as f;
 
+fn mse_loss_cpu(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    graph::named(&"MseLossBackward0", || f::mse_loss(input, target, size_average, reduce, reduction, weight))
+}
 /// Type of [`MSE_LOSS`].
 pub type MseLossFn =
     fn(&Tensor, &Tensor, Option<bool>, Option<bool>, &str, Option<&Tensor>) -> Result<Tensor>;
 /// `mse_loss`: Mean of squared differences.
-pub static MSE_LOSS: Op<MseLossFn> = Op::composite(&MSE_LOSS_INFO, f::mse_loss, mse_loss_adaptor);
+pub static MSE_LOSS: Op<MseLossFn> = Op::composite(&MSE_LOSS_INFO, mse_loss_cpu, mse_loss_adaptor);
 static MSE_LOSS_INFO: OpInfo = OpInfo {
     name: "mse_loss",
     owner: "flambeau-nn-functional",
@@ -122,11 +132,23 @@ fn l1_loss_adaptor(
     .and_then(Results::from_values)
 }
 
+fn smooth_l1_loss_cpu(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    beta: f64,
+) -> Result<Tensor> {
+    graph::named(&"SmoothL1LossBackward0", || {
+        f::smooth_l1_loss(input, target, size_average, reduce, reduction, beta)
+    })
+}
 /// Type of [`SMOOTH_L1_LOSS`].
 pub type SmoothL1LossFn = fn(&Tensor, &Tensor, Option<bool>, Option<bool>, &str, f64) -> Result<Tensor>;
 /// `smooth_l1_loss`: Squared differences below `beta`, absolute ones above, joined smoothly.
 pub static SMOOTH_L1_LOSS: Op<SmoothL1LossFn> =
-    Op::composite(&SMOOTH_L1_LOSS_INFO, f::smooth_l1_loss, smooth_l1_loss_adaptor);
+    Op::composite(&SMOOTH_L1_LOSS_INFO, smooth_l1_loss_cpu, smooth_l1_loss_adaptor);
 static SMOOTH_L1_LOSS_INFO: OpInfo = OpInfo {
     name: "smooth_l1_loss",
     owner: "flambeau-nn-functional",
@@ -180,10 +202,19 @@ fn smooth_l1_loss_adaptor(
     .and_then(Results::from_values)
 }
 
+fn huber_loss_cpu(
+    input: &Tensor,
+    target: &Tensor,
+    reduction: &str,
+    delta: f64,
+    weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    graph::named(&"HuberLossBackward0", || f::huber_loss(input, target, reduction, delta, weight))
+}
 /// Type of [`HUBER_LOSS`].
 pub type HuberLossFn = fn(&Tensor, &Tensor, &str, f64, Option<&Tensor>) -> Result<Tensor>;
 /// `huber_loss`: Squared differences below `delta`, absolute ones scaled by `delta` above.
-pub static HUBER_LOSS: Op<HuberLossFn> = Op::composite(&HUBER_LOSS_INFO, f::huber_loss, huber_loss_adaptor);
+pub static HUBER_LOSS: Op<HuberLossFn> = Op::composite(&HUBER_LOSS_INFO, huber_loss_cpu, huber_loss_adaptor);
 static HUBER_LOSS_INFO: OpInfo = OpInfo {
     name: "huber_loss",
     owner: "flambeau-nn-functional",
@@ -233,12 +264,24 @@ fn huber_loss_adaptor(
     .and_then(Results::from_values)
 }
 
+fn binary_cross_entropy_cpu(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    graph::named(&"BinaryCrossEntropyBackward0", || {
+        f::binary_cross_entropy(input, target, weight, size_average, reduce, reduction)
+    })
+}
 /// Type of [`BINARY_CROSS_ENTROPY`].
 pub type BinaryCrossEntropyFn =
     fn(&Tensor, &Tensor, Option<&Tensor>, Option<bool>, Option<bool>, &str) -> Result<Tensor>;
 /// `binary_cross_entropy`: Binary cross-entropy of probabilities.
 pub static BINARY_CROSS_ENTROPY: Op<BinaryCrossEntropyFn> =
-    Op::composite(&BINARY_CROSS_ENTROPY_INFO, f::binary_cross_entropy, binary_cross_entropy_adaptor);
+    Op::composite(&BINARY_CROSS_ENTROPY_INFO, binary_cross_entropy_cpu, binary_cross_entropy_adaptor);
 static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     name: "binary_cross_entropy",
     owner: "flambeau-nn-functional",
@@ -292,6 +335,27 @@ fn binary_cross_entropy_adaptor(
     .and_then(Results::from_values)
 }
 
+fn binary_cross_entropy_with_logits_cpu(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+    pos_weight: Option<&Tensor>,
+) -> Result<Tensor> {
+    graph::named(&"BinaryCrossEntropyWithLogitsBackward0", || {
+        f::binary_cross_entropy_with_logits(
+            input,
+            target,
+            weight,
+            size_average,
+            reduce,
+            reduction,
+            pos_weight,
+        )
+    })
+}
 /// Type of [`BINARY_CROSS_ENTROPY_WITH_LOGITS`].
 pub type BinaryCrossEntropyWithLogitsFn = fn(
     &Tensor,
@@ -305,7 +369,7 @@ pub type BinaryCrossEntropyWithLogitsFn = fn(
 /// `binary_cross_entropy_with_logits`: Binary cross-entropy of logits.
 pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Op<BinaryCrossEntropyWithLogitsFn> = Op::composite(
     &BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO,
-    f::binary_cross_entropy_with_logits,
+    binary_cross_entropy_with_logits_cpu,
     binary_cross_entropy_with_logits_adaptor,
 );
 static BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO: OpInfo = OpInfo {
@@ -543,11 +607,22 @@ fn margin_ranking_loss_adaptor(
     .and_then(Results::from_values)
 }
 
+fn soft_margin_loss_cpu(
+    input: &Tensor,
+    target: &Tensor,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    graph::named(&"SoftMarginLossBackward0", || {
+        f::soft_margin_loss(input, target, size_average, reduce, reduction)
+    })
+}
 /// Type of [`SOFT_MARGIN_LOSS`].
 pub type SoftMarginLossFn = fn(&Tensor, &Tensor, Option<bool>, Option<bool>, &str) -> Result<Tensor>;
 /// `soft_margin_loss`: `log(1 + exp(-target * input))`.
 pub static SOFT_MARGIN_LOSS: Op<SoftMarginLossFn> =
-    Op::composite(&SOFT_MARGIN_LOSS_INFO, f::soft_margin_loss, soft_margin_loss_adaptor);
+    Op::composite(&SOFT_MARGIN_LOSS_INFO, soft_margin_loss_cpu, soft_margin_loss_adaptor);
 static SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     name: "soft_margin_loss",
     owner: "flambeau-nn-functional",
@@ -659,12 +734,26 @@ fn multilabel_soft_margin_loss_adaptor(
     .and_then(Results::from_values)
 }
 
+fn multi_margin_loss_cpu(
+    input: &Tensor,
+    target: &Tensor,
+    p: i64,
+    margin: f64,
+    weight: Option<&Tensor>,
+    size_average: Option<bool>,
+    reduce: Option<bool>,
+    reduction: &str,
+) -> Result<Tensor> {
+    graph::named(&"MultiMarginLossBackward0", || {
+        f::multi_margin_loss(input, target, p, margin, weight, size_average, reduce, reduction)
+    })
+}
 /// Type of [`MULTI_MARGIN_LOSS`].
 pub type MultiMarginLossFn =
     fn(&Tensor, &Tensor, i64, f64, Option<&Tensor>, Option<bool>, Option<bool>, &str) -> Result<Tensor>;
 /// `multi_margin_loss`: Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
 pub static MULTI_MARGIN_LOSS: Op<MultiMarginLossFn> =
-    Op::composite(&MULTI_MARGIN_LOSS_INFO, f::multi_margin_loss, multi_margin_loss_adaptor);
+    Op::composite(&MULTI_MARGIN_LOSS_INFO, multi_margin_loss_cpu, multi_margin_loss_adaptor);
 static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     name: "multi_margin_loss",
     owner: "flambeau-nn-functional",

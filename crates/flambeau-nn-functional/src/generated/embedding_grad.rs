@@ -31,7 +31,7 @@ pub struct EmbeddingLookupBackward {
     weight_sizes: SizeVec,
 }
 impl Backward for EmbeddingLookupBackward {
-    const NAME: &'static str = "EmbeddingLookupBackward0";
+    const NAME: &'static str = "EmbeddingBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let padding_idx = self.padding_idx;

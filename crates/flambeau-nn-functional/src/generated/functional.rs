@@ -3,7 +3,7 @@
 //! Functions of `torch.nn.functional`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Means of windows that split one dimension evenly into `output_size`.
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool1d")]

@@ -3,7 +3,7 @@
 //! Functions of `torch`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Means of windows that split one dimension evenly into `output_size`.
 #[doc(alias = "torch.adaptive_avg_pool1d")]
@@ -43,6 +43,13 @@ pub fn adaptive_max_pool1d_with(
     o: AdaptiveMaxPool1dWithIndicesOptions,
 ) -> (Tensor, Tensor) {
     expect(ops::adaptive_max_pool1d_with_indices(input, &output_size.into_dims(), o.return_indices))
+}
+
+/// `alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.alpha_dropout_")]
+#[track_caller]
+pub fn alpha_dropout_(input: &Tensor, p: f64, train: bool) {
+    expect(ops::alpha_dropout_train_(input, p, train));
 }
 
 /// `alpha_dropout` with all arguments required.
@@ -509,6 +516,13 @@ pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptio
     expect(ops::cosine_similarity(x1, x2, o.dim, o.eps))
 }
 
+/// `dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.dropout_")]
+#[track_caller]
+pub fn dropout_(input: &Tensor, p: f64, train: bool) {
+    expect(ops::dropout_train_(input, p, train));
+}
+
 /// `dropout` with all arguments required.
 #[doc(alias = "torch.dropout")]
 #[track_caller]
@@ -538,6 +552,13 @@ pub fn embedding_renorm_(input: &Tensor, indices: &Tensor, max_norm: f64, norm_t
     expect(ops::embedding_renorm_(input, indices, max_norm, norm_type));
 }
 
+/// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.feature_alpha_dropout_")]
+#[track_caller]
+pub fn feature_alpha_dropout_(input: &Tensor, p: f64, train: bool) {
+    expect(ops::feature_alpha_dropout_train_(input, p, train));
+}
+
 /// `feature_alpha_dropout` with all arguments required.
 #[doc(alias = "torch.feature_alpha_dropout")]
 #[track_caller]
@@ -550,6 +571,13 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tenso
 #[track_caller]
 pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Tensor {
     expect(ops::feature_dropout(input, p, train))
+}
+
+/// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.feature_dropout_")]
+#[track_caller]
+pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) {
+    expect(ops::feature_dropout_(input, p, train));
 }
 
 /// Normalises groups of channels of each sample.
@@ -569,6 +597,28 @@ pub fn group_norm(input: &Tensor, num_groups: i64, weight: Option<&Tensor>, bias
 #[track_caller]
 pub fn group_norm_with(input: &Tensor, num_groups: i64, o: GroupNormOptions) -> Tensor {
     expect(ops::group_norm(input, num_groups, o.weight.as_ref(), o.bias.as_ref(), o.eps, o.cudnn_enabled))
+}
+
+/// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
+#[doc(alias = "torch.gru_cell")]
+#[track_caller]
+pub fn gru_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Tensor {
+    expect(ops::gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+}
+
+/// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn gru_cell_with(input: &Tensor, hx: &Tensor, w_ih: &Tensor, w_hh: &Tensor, o: GruCellOptions) -> Tensor {
+    expect(ops::gru_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
 }
 
 /// The input, and 0 within `-lambd..lambd`.
@@ -630,6 +680,34 @@ pub fn layer_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: Layer
         o.eps,
         o.cudnn_enable,
     ))
+}
+
+/// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
+#[doc(alias = "torch.lstm_cell")]
+#[track_caller]
+pub fn lstm_cell(
+    input: &Tensor,
+    hx: &[Tensor],
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> (Tensor, Tensor) {
+    expect(ops::lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+}
+
+/// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn lstm_cell_with(
+    input: &Tensor,
+    hx: &[Tensor],
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    o: LstmCellOptions,
+) -> (Tensor, Tensor) {
+    expect(ops::lstm_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
 }
 
 /// Largest values of windows over one dimension of an input of several planes.
@@ -863,6 +941,62 @@ pub fn rms_norm(input: &Tensor, normalized_shape: impl IntoDims, weight: Option<
 #[track_caller]
 pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNormOptions) -> Tensor {
     expect(ops::rms_norm(input, &normalized_shape.into_dims(), o.weight.as_ref(), o.eps))
+}
+
+/// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+#[doc(alias = "torch.rnn_relu_cell")]
+#[track_caller]
+pub fn rnn_relu_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Tensor {
+    expect(ops::rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+}
+
+/// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rnn_relu_cell_with(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    o: RnnReluCellOptions,
+) -> Tensor {
+    expect(ops::rnn_relu_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
+}
+
+/// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+#[doc(alias = "torch.rnn_tanh_cell")]
+#[track_caller]
+pub fn rnn_tanh_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Tensor {
+    expect(ops::rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
+}
+
+/// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn rnn_tanh_cell_with(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    o: RnnTanhCellOptions,
+) -> Tensor {
+    expect(ops::rnn_tanh_cell(input, hx, w_ih, w_hh, o.b_ih.as_ref(), o.b_hh.as_ref()))
 }
 
 /// Self-normalising exponential linear unit.

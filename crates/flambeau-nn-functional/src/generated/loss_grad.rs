@@ -33,7 +33,7 @@ pub struct FusedNllLossBackward {
     weight: SavedOpt,
 }
 impl Backward for FusedNllLossBackward {
-    const NAME: &'static str = "FusedNllLossBackward0";
+    const NAME: &'static str = "NllLossBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let ignore_index = self.ignore_index;
@@ -110,7 +110,7 @@ pub struct FusedNllLossBackwardBackward {
     weight: SavedOpt,
 }
 impl Backward for FusedNllLossBackwardBackward {
-    const NAME: &'static str = "FusedNllLossBackwardBackward0";
+    const NAME: &'static str = "NllLossBackwardBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let ignore_index = self.ignore_index;
@@ -199,7 +199,7 @@ pub struct FusedCrossEntropyBackward {
     weight: SavedOpt,
 }
 impl Backward for FusedCrossEntropyBackward {
-    const NAME: &'static str = "FusedCrossEntropyBackward0";
+    const NAME: &'static str = "NllLossBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let ignore_index = self.ignore_index;
@@ -289,7 +289,7 @@ fn fused_cross_entropy_autograd(
 /// Node of `_cross_entropy_backward`.
 pub struct FusedCrossEntropyBackwardBackward;
 impl Backward for FusedCrossEntropyBackwardBackward {
-    const NAME: &'static str = "FusedCrossEntropyBackwardBackward0";
+    const NAME: &'static str = "CrossEntropyBackwardBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let g0 = if cx.need(0) { Some(missing_derivative("_cross_entropy_backward")?) } else { None };

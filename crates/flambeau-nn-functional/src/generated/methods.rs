@@ -3,7 +3,7 @@
 //! Methods of `Tensor`.
 
 #[allow(unused_imports)]
-use super::{finish, ops, options::*, prelude::*, results::*};
+use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Methods that this crate adds to `Tensor`.
 pub trait TensorNnFunctionalExt {

@@ -6,9 +6,11 @@ pub mod activation;
 pub mod activation_grad;
 pub mod attention;
 pub mod attention_grad;
+pub mod cells;
 pub mod conv;
 pub mod conv_grad;
 pub mod dropout;
+pub mod dropout_grad;
 pub mod elementwise_loss;
 pub mod embedding;
 pub mod embedding_grad;
@@ -43,6 +45,7 @@ mod prelude {
     pub use flambeau_core::ergonomic::{Operand, expect};
     pub use flambeau_core::error::Result;
     pub use flambeau_core::generator::Generator;
+    pub use flambeau_core::graph;
     pub use flambeau_core::iter::{self, PointwiseSpec, Promote};
     pub use flambeau_core::layout::{Layout, MemoryFormat};
     pub use flambeau_core::out;
@@ -69,6 +72,11 @@ const fn mu(mut a: Arg) -> Arg {
 const fn nu(mut a: Arg) -> Arg {
     a.number = true;
     a
+}
+
+#[allow(dead_code)]
+fn chosen(d: Option<prelude::Device>) -> Option<prelude::Device> {
+    flambeau_core::settings::chosen(d)
 }
 
 #[allow(dead_code)]
@@ -148,6 +156,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::RELU_,
     &activation::PRELU,
     &activation::RRELU,
+    &activation::RRELU_TORCH,
+    &activation::RRELU_TORCH_,
     &activation::GLU,
     &activation::SOFTSIGN,
     &activation::TANHSHRINK,
@@ -160,6 +170,11 @@ pub static OPS: &[&dyn AnyOp] = &[
     &attention::SCALED_DOT_PRODUCT_ATTENTION,
     &attention::FUSED_ATTENTION,
     &attention::FUSED_ATTENTION_BACKWARD,
+    &attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU,
+    &cells::RNN_TANH_CELL,
+    &cells::RNN_RELU_CELL,
+    &cells::GRU_CELL,
+    &cells::LSTM_CELL,
     &conv::CONVOLUTION,
     &conv::CONVOLUTION_INPUT_GRAD,
     &conv::CONVOLUTION_WEIGHT_GRAD,
@@ -188,6 +203,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &dropout::FEATURE_ALPHA_DROPOUT_TRAIN_,
     &dropout::FEATURE_DROPOUT,
     &dropout::FEATURE_DROPOUT_,
+    &dropout::NATIVE_DROPOUT,
+    &dropout::NATIVE_DROPOUT_BACKWARD,
     &elementwise_loss::MSE_LOSS,
     &elementwise_loss::L1_LOSS,
     &elementwise_loss::SMOOTH_L1_LOSS,
@@ -223,6 +240,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &loss::NLL_LOSS,
     &loss::CROSS_ENTROPY,
     &norm::NATIVE_BATCH_NORM,
+    &norm::NATIVE_BATCH_NORM_OUT,
     &norm::NATIVE_BATCH_NORM_BACKWARD,
     &norm::BATCH_NORM,
     &norm::BATCH_NORM_TORCH,
@@ -239,6 +257,13 @@ pub static OPS: &[&dyn AnyOp] = &[
     &norm::NATIVE_GROUP_NORM_BACKWARD,
     &norm::GROUP_NORM,
     &norm::LOCAL_RESPONSE_NORM,
+    &norm::NATIVE_BATCH_NORM_LEGIT,
+    &norm::NATIVE_BATCH_NORM_LEGIT_OUT,
+    &norm::NATIVE_BATCH_NORM_LEGIT_NO_STATS,
+    &norm::NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT,
+    &norm::NATIVE_BATCH_NORM_LEGIT_NO_TRAINING,
+    &norm::BATCH_NORM_WITH_UPDATE,
+    &norm::BATCH_NORM_NO_UPDATE,
     &padding::CONSTANT_PAD_ND,
     &padding::PAD_GATHER,
     &padding::PAD_SCATTER,
@@ -293,6 +318,12 @@ pub static OPS: &[&dyn AnyOp] = &[
     &vision::PIXEL_SHUFFLE,
     &vision::PIXEL_UNSHUFFLE,
     &vision::CHANNEL_SHUFFLE,
+    &vision::NATIVE_CHANNEL_SHUFFLE,
+    &vision::GRID_SAMPLER,
+    &vision::GRID_SAMPLER_2D,
+    &vision::GRID_SAMPLER_3D,
+    &vision::UPSAMPLE_BILINEAR2D_AA,
+    &vision::UPSAMPLE_BILINEAR2D_AA_VEC,
 ];
 
 /// The crate's entry in the registry.
@@ -302,6 +333,7 @@ fn fill() {
     activation_grad::fill();
     attention_grad::fill();
     conv_grad::fill();
+    dropout_grad::fill();
     embedding_grad::fill();
     linear_grad::fill();
     loss_grad::fill();

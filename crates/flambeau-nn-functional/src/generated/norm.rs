@@ -85,6 +85,150 @@ fn native_batch_norm_adaptor(
     .and_then(Results::from_values)
 }
 
+fn native_batch_norm_out_cpu(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    let r = f::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
+    out::copy_to_out("native_batch_norm", out0, &r.0)?;
+    out::copy_to_out("native_batch_norm", out1, &r.1)?;
+    out::copy_to_out("native_batch_norm", out2, &r.2)
+}
+fn native_batch_norm_out_meta(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    let r = f::native_batch_norm_meta_fn(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+    )?;
+    out::copy_to_out("native_batch_norm", out0, &r.0)?;
+    out::copy_to_out("native_batch_norm", out1, &r.1)?;
+    out::copy_to_out("native_batch_norm", out2, &r.2)
+}
+/// Type of [`NATIVE_BATCH_NORM_OUT`].
+pub type NativeBatchNormOutFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    bool,
+    f64,
+    f64,
+    &mut Tensor,
+    &mut Tensor,
+    &mut Tensor,
+) -> Result<()>;
+/// `native_batch_norm.out`: Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
+pub static NATIVE_BATCH_NORM_OUT: Op<NativeBatchNormOutFn> = Op::new(
+    &NATIVE_BATCH_NORM_OUT_INFO,
+    &[(Key::Cpu, native_batch_norm_out_cpu), (Key::Meta, native_batch_norm_out_meta)],
+    native_batch_norm_out_adaptor,
+);
+static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
+    name: "native_batch_norm.out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::OptTensor, D::Required),
+            a("running_var", Ty::OptTensor, D::Required),
+            a("training", Ty::Bool, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+            mu(kw("output", Ty::Tensor, D::Required)),
+            mu(kw("save_mean", Ty::Tensor, D::Required)),
+            mu(kw("save_invstd", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &["torch.native_batch_norm"],
+    composite: false,
+    boxed: native_batch_norm_out_boxed,
+    doc: "Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.",
+    grad: Differentiability::Formula,
+};
+fn native_batch_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 8)?;
+    let mut out1 = arg::<Tensor>(a, 9)?;
+    let mut out2 = arg::<Tensor>(a, 10)?;
+    ops::native_batch_norm_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out0,
+        &mut out1,
+        &mut out2,
+    )?;
+    Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
+}
+fn native_batch_norm_out_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NATIVE_BATCH_NORM_OUT_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
+            training.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+            (&*out2).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    *out2 = arg(&v, 2)?;
+    Ok(())
+}
+
 /// Type of [`NATIVE_BATCH_NORM_BACKWARD`].
 pub type NativeBatchNormBackwardFn = fn(
     &Tensor,
@@ -907,6 +1051,20 @@ fn fused_group_norm_adaptor(
     .and_then(Results::from_values)
 }
 
+fn native_group_norm_cpu(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    n: i64,
+    c: i64,
+    hxw: i64,
+    group: i64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    graph::named(&"NativeGroupNormBackward0", || {
+        f::native_group_norm(input, weight, bias, n, c, hxw, group, eps)
+    })
+}
 /// Type of [`NATIVE_GROUP_NORM`].
 pub type NativeGroupNormFn = fn(
     &Tensor,
@@ -920,7 +1078,7 @@ pub type NativeGroupNormFn = fn(
 ) -> Result<(Tensor, Tensor, Tensor)>;
 /// `native_group_norm`: Group normalisation with its statistics, all differentiable.
 pub static NATIVE_GROUP_NORM: Op<NativeGroupNormFn> =
-    Op::composite(&NATIVE_GROUP_NORM_INFO, f::native_group_norm, native_group_norm_adaptor);
+    Op::composite(&NATIVE_GROUP_NORM_INFO, native_group_norm_cpu, native_group_norm_adaptor);
 static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
     name: "native_group_norm",
     owner: "flambeau-nn-functional",
@@ -1159,6 +1317,603 @@ fn local_response_norm_adaptor(input: &Tensor, size: i64, alpha: f64, beta: f64,
     call_fallback(
         &LOCAL_RESPONSE_NORM_INFO,
         vec![input.into_value(), size.into_value(), alpha.into_value(), beta.into_value(), k.into_value()],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`NATIVE_BATCH_NORM_LEGIT`].
+pub type NativeBatchNormLegitFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    bool,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_native_batch_norm_legit`: `native_batch_norm` with running statistics.
+pub static NATIVE_BATCH_NORM_LEGIT: Op<NativeBatchNormLegitFn> =
+    Op::composite(&NATIVE_BATCH_NORM_LEGIT_INFO, f::native_batch_norm_legit, native_batch_norm_legit_adaptor);
+static NATIVE_BATCH_NORM_LEGIT_INFO: OpInfo = OpInfo {
+    name: "_native_batch_norm_legit",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::Tensor, D::Required),
+            a("running_var", Ty::Tensor, D::Required),
+            a("training", Ty::Bool, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("out", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &["torch._native_batch_norm_legit"],
+    composite: true,
+    boxed: native_batch_norm_legit_boxed,
+    doc: "`native_batch_norm` with running statistics.",
+    grad: Differentiability::Composite,
+};
+fn native_batch_norm_legit_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::native_batch_norm_legit(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        tensor_arg(a, 3)?,
+        tensor_arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+    )?
+    .into_values())
+}
+fn native_batch_norm_legit_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &NATIVE_BATCH_NORM_LEGIT_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
+            training.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn native_batch_norm_legit_out_cpu(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients(
+        "_native_batch_norm_legit",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(input);
+            v.extend(weight);
+            v.extend(bias);
+            v.push(running_mean);
+            v.push(running_var);
+            v
+        },
+        &[&*out0, &*out1, &*out2],
+    )?;
+    let r =
+        f::native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
+    out::copy_to_out("native_batch_norm_legit", out0, &r.0)?;
+    out::copy_to_out("native_batch_norm_legit", out1, &r.1)?;
+    out::copy_to_out("native_batch_norm_legit", out2, &r.2)
+}
+/// Type of [`NATIVE_BATCH_NORM_LEGIT_OUT`].
+pub type NativeBatchNormLegitOutFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    bool,
+    f64,
+    f64,
+    &mut Tensor,
+    &mut Tensor,
+    &mut Tensor,
+) -> Result<()>;
+/// `_native_batch_norm_legit.out`: `native_batch_norm` with running statistics.
+pub static NATIVE_BATCH_NORM_LEGIT_OUT: Op<NativeBatchNormLegitOutFn> = Op::composite(
+    &NATIVE_BATCH_NORM_LEGIT_OUT_INFO,
+    native_batch_norm_legit_out_cpu,
+    native_batch_norm_legit_out_adaptor,
+);
+static NATIVE_BATCH_NORM_LEGIT_OUT_INFO: OpInfo = OpInfo {
+    name: "_native_batch_norm_legit.out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::Tensor, D::Required),
+            a("running_var", Ty::Tensor, D::Required),
+            a("training", Ty::Bool, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+            mu(kw("save_mean", Ty::Tensor, D::Required)),
+            mu(kw("save_invstd", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("out", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &["torch._native_batch_norm_legit"],
+    composite: true,
+    boxed: native_batch_norm_legit_out_boxed,
+    doc: "`native_batch_norm` with running statistics.",
+    grad: Differentiability::Composite,
+};
+fn native_batch_norm_legit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 8)?;
+    let mut out1 = arg::<Tensor>(a, 9)?;
+    let mut out2 = arg::<Tensor>(a, 10)?;
+    ops::native_batch_norm_legit_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        tensor_arg(a, 3)?,
+        tensor_arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        arg(a, 7)?,
+        &mut out0,
+        &mut out1,
+        &mut out2,
+    )?;
+    Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
+}
+fn native_batch_norm_legit_out_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NATIVE_BATCH_NORM_LEGIT_OUT_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
+            training.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+            (&*out2).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    *out2 = arg(&v, 2)?;
+    Ok(())
+}
+
+/// Type of [`NATIVE_BATCH_NORM_LEGIT_NO_STATS`].
+pub type NativeBatchNormLegitNoStatsFn =
+    fn(&Tensor, Option<&Tensor>, Option<&Tensor>, bool, f64, f64) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_native_batch_norm_legit.no_stats`: `native_batch_norm` without running statistics.
+pub static NATIVE_BATCH_NORM_LEGIT_NO_STATS: Op<NativeBatchNormLegitNoStatsFn> = Op::composite(
+    &NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO,
+    f::native_batch_norm_legit_no_stats,
+    native_batch_norm_legit_no_stats_adaptor,
+);
+static NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO: OpInfo = OpInfo {
+    name: "_native_batch_norm_legit.no_stats",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("training", Ty::Bool, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("out", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &["torch._native_batch_norm_legit"],
+    composite: true,
+    boxed: native_batch_norm_legit_no_stats_boxed,
+    doc: "`native_batch_norm` without running statistics.",
+    grad: Differentiability::Composite,
+};
+fn native_batch_norm_legit_no_stats_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::native_batch_norm_legit_no_stats(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn native_batch_norm_legit_no_stats_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            training.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+fn native_batch_norm_legit_no_stats_out_cpu(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients(
+        "_native_batch_norm_legit",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(input);
+            v.extend(weight);
+            v.extend(bias);
+            v
+        },
+        &[&*out0, &*out1, &*out2],
+    )?;
+    let r = f::native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)?;
+    out::copy_to_out("native_batch_norm_legit_no_stats", out0, &r.0)?;
+    out::copy_to_out("native_batch_norm_legit_no_stats", out1, &r.1)?;
+    out::copy_to_out("native_batch_norm_legit_no_stats", out2, &r.2)
+}
+/// Type of [`NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT`].
+pub type NativeBatchNormLegitNoStatsOutFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    bool,
+    f64,
+    f64,
+    &mut Tensor,
+    &mut Tensor,
+    &mut Tensor,
+) -> Result<()>;
+/// `_native_batch_norm_legit.no_stats_out`: `native_batch_norm` without running statistics.
+pub static NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: Op<NativeBatchNormLegitNoStatsOutFn> = Op::composite(
+    &NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO,
+    native_batch_norm_legit_no_stats_out_cpu,
+    native_batch_norm_legit_no_stats_out_adaptor,
+);
+static NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO: OpInfo = OpInfo {
+    name: "_native_batch_norm_legit.no_stats_out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("training", Ty::Bool, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+            mu(kw("out", Ty::Tensor, D::Required)),
+            mu(kw("save_mean", Ty::Tensor, D::Required)),
+            mu(kw("save_invstd", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("out", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &["torch._native_batch_norm_legit"],
+    composite: true,
+    boxed: native_batch_norm_legit_no_stats_out_boxed,
+    doc: "`native_batch_norm` without running statistics.",
+    grad: Differentiability::Composite,
+};
+fn native_batch_norm_legit_no_stats_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out0 = arg::<Tensor>(a, 6)?;
+    let mut out1 = arg::<Tensor>(a, 7)?;
+    let mut out2 = arg::<Tensor>(a, 8)?;
+    ops::native_batch_norm_legit_no_stats_out(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        &mut out0,
+        &mut out1,
+        &mut out2,
+    )?;
+    Ok(vec![out0.into_value(), out1.into_value(), out2.into_value()])
+}
+fn native_batch_norm_legit_no_stats_out_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            training.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+            (&*out0).into_value(),
+            (&*out1).into_value(),
+            (&*out2).into_value(),
+        ],
+    )?;
+    *out0 = arg(&v, 0)?;
+    *out1 = arg(&v, 1)?;
+    *out2 = arg(&v, 2)?;
+    Ok(())
+}
+
+/// Type of [`NATIVE_BATCH_NORM_LEGIT_NO_TRAINING`].
+pub type NativeBatchNormLegitNoTrainingFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_native_batch_norm_legit_no_training`: `native_batch_norm` by the running statistics.
+pub static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: Op<NativeBatchNormLegitNoTrainingFn> = Op::composite(
+    &NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO,
+    f::native_batch_norm_legit_no_training,
+    native_batch_norm_legit_no_training_adaptor,
+);
+static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO: OpInfo = OpInfo {
+    name: "_native_batch_norm_legit_no_training",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::Tensor, D::Required),
+            a("running_var", Ty::Tensor, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &["torch._native_batch_norm_legit_no_training"],
+    composite: true,
+    boxed: native_batch_norm_legit_no_training_boxed,
+    doc: "`native_batch_norm` by the running statistics.",
+    grad: Differentiability::Composite,
+};
+fn native_batch_norm_legit_no_training_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::native_batch_norm_legit_no_training(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        tensor_arg(a, 3)?,
+        tensor_arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn native_batch_norm_legit_no_training_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`BATCH_NORM_WITH_UPDATE`].
+pub type BatchNormWithUpdateFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
+/// `_batch_norm_with_update`: `native_batch_norm` in training, and an empty tensor where other devices keep what they need.
+pub static BATCH_NORM_WITH_UPDATE: Op<BatchNormWithUpdateFn> =
+    Op::composite(&BATCH_NORM_WITH_UPDATE_INFO, f::batch_norm_with_update, batch_norm_with_update_adaptor);
+static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
+    name: "_batch_norm_with_update",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::Tensor, D::Required),
+            a("running_var", Ty::Tensor, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: batch_norm_with_update_boxed,
+    doc: "`native_batch_norm` in training, and an empty tensor where other devices keep what they need.",
+    grad: Differentiability::Composite,
+};
+fn batch_norm_with_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::batch_norm_with_update(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        tensor_arg(a, 3)?,
+        tensor_arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn batch_norm_with_update_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &BATCH_NORM_WITH_UPDATE_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`BATCH_NORM_NO_UPDATE`].
+pub type BatchNormNoUpdateFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
+/// `_batch_norm_no_update`: `native_batch_norm` by the running statistics, and an empty tensor where other devices keep what they need.
+pub static BATCH_NORM_NO_UPDATE: Op<BatchNormNoUpdateFn> =
+    Op::composite(&BATCH_NORM_NO_UPDATE_INFO, f::batch_norm_no_update, batch_norm_no_update_adaptor);
+static BATCH_NORM_NO_UPDATE_INFO: OpInfo = OpInfo {
+    name: "_batch_norm_no_update",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::OptTensor, D::Required),
+            a("running_var", Ty::OptTensor, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: batch_norm_no_update_boxed,
+    doc: "`native_batch_norm` by the running statistics, and an empty tensor where other devices keep what they need.",
+    grad: Differentiability::Composite,
+};
+fn batch_norm_no_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::batch_norm_no_update(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn batch_norm_no_update_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    call_fallback(
+        &BATCH_NORM_NO_UPDATE_INFO,
+        vec![
+            input.into_value(),
+            weight.into_value(),
+            bias.into_value(),
+            running_mean.into_value(),
+            running_var.into_value(),
+            momentum.into_value(),
+            eps.into_value(),
+        ],
     )
     .and_then(Results::from_values)
 }

@@ -18,6 +18,7 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 /// Fills the operators' autograd slots.
 pub fn fill() {
     o::NATIVE_BATCH_NORM.register(Key::Autograd, native_batch_norm_autograd);
+    o::NATIVE_BATCH_NORM_OUT.register(Key::Autograd, native_batch_norm_out_autograd);
     o::NATIVE_BATCH_NORM_BACKWARD.register(Key::Autograd, native_batch_norm_backward_autograd);
     o::NATIVE_LAYER_NORM.register(Key::Autograd, native_layer_norm_autograd);
     o::NATIVE_LAYER_NORM_BACKWARD.register(Key::Autograd, native_layer_norm_backward_autograd);
@@ -174,6 +175,48 @@ fn native_batch_norm_autograd(
     Ok((out0, out1, out2))
 }
 
+fn native_batch_norm_out_autograd(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    rt::check_out(
+        "native_batch_norm",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(input);
+            v.extend(weight);
+            v.extend(bias);
+            v.extend(running_mean);
+            v.extend(running_var);
+            v
+        },
+        &[&*out0, &*out1, &*out2],
+    )?;
+    rt::below(|| {
+        ops::native_batch_norm_out(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+            out0,
+            out1,
+            out2,
+        )
+    })
+}
 /// Node of `native_batch_norm_backward`.
 pub struct NativeBatchNormBackwardBackward;
 impl Backward for NativeBatchNormBackwardBackward {
@@ -666,7 +709,7 @@ pub struct FusedGroupNormBackward {
     weight: SavedOpt,
 }
 impl Backward for FusedGroupNormBackward {
-    const NAME: &'static str = "FusedGroupNormBackward0";
+    const NAME: &'static str = "NativeGroupNormBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let need = cx.needs();

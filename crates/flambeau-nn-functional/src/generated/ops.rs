@@ -4,8 +4,8 @@
 
 #[allow(unused_imports)]
 use super::{
-    activation, attention, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding, pool,
-    prelude::*, vision,
+    activation, attention, cells, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding,
+    pool, prelude::*, vision,
 };
 
 /// The input, scaled by the slope below 0.
@@ -493,6 +493,36 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
     (activation::RRELU.get(input.key_set())?)(input, lower, upper, training, inplace)
 }
 
+/// `torch.nn.functional.rrelu` with a generator.
+///
+/// Documented defaults: `lower = 0.125`, `upper = 0.3333333333333333`, `training = false`, `generator = None`.
+#[doc(alias = "torch.rrelu")]
+pub fn rrelu_torch(
+    self_: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    (activation::RRELU_TORCH.get(self_.key_set())?)(self_, lower, upper, training, generator)
+}
+
+/// `torch.nn.functional.rrelu` with a generator. In place: the first tensor takes the result.
+///
+/// Documented defaults: `lower = 0.125`, `upper = 0.3333333333333333`, `training = false`, `generator = None`.
+#[doc(alias = "torch.rrelu_")]
+#[doc(alias = "torch.nn.functional.rrelu_")]
+pub fn rrelu_torch_(
+    self_: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    out::writable(self_)?;
+    (activation::RRELU_TORCH_.get(self_.key_set())?)(self_, lower, upper, training, generator)
+}
+
 /// The first half of a dimension times the sigmoid of the second.
 ///
 /// Documented defaults: `dim = -1`.
@@ -616,6 +646,92 @@ pub fn fused_attention_backward(
             | output.key_set()
             | logsumexp.key_set(),
     )?)(grad_output, query, key, value, output, logsumexp, is_causal, scale)
+}
+
+/// Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums, which have no gradient.
+///
+/// Documented defaults: `dropout_p = 0.0`, `is_causal = false`, `attn_mask = None`, `scale = None`.
+pub fn scaled_dot_product_flash_attention_for_cpu(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    dropout_p: f64,
+    is_causal: bool,
+    attn_mask: Option<&Tensor>,
+    scale: Option<f64>,
+) -> Result<(Tensor, Tensor)> {
+    (attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
+        query, key, value, dropout_p, is_causal, attn_mask, scale,
+    )
+}
+
+/// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// Documented defaults: `b_ih = None`, `b_hh = None`.
+#[doc(alias = "torch.rnn_tanh_cell")]
+pub fn rnn_tanh_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Result<Tensor> {
+    (cells::RNN_TANH_CELL.get(
+        input.key_set() | hx.key_set() | w_ih.key_set() | w_hh.key_set() | opt_keys(b_ih) | opt_keys(b_hh),
+    )?)(input, hx, w_ih, w_hh, b_ih, b_hh)
+}
+
+/// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// Documented defaults: `b_ih = None`, `b_hh = None`.
+#[doc(alias = "torch.rnn_relu_cell")]
+pub fn rnn_relu_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Result<Tensor> {
+    (cells::RNN_RELU_CELL.get(
+        input.key_set() | hx.key_set() | w_ih.key_set() | w_hh.key_set() | opt_keys(b_ih) | opt_keys(b_hh),
+    )?)(input, hx, w_ih, w_hh, b_ih, b_hh)
+}
+
+/// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
+///
+/// Documented defaults: `b_ih = None`, `b_hh = None`.
+#[doc(alias = "torch.gru_cell")]
+pub fn gru_cell(
+    input: &Tensor,
+    hx: &Tensor,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Result<Tensor> {
+    (cells::GRU_CELL.get(
+        input.key_set() | hx.key_set() | w_ih.key_set() | w_hh.key_set() | opt_keys(b_ih) | opt_keys(b_hh),
+    )?)(input, hx, w_ih, w_hh, b_ih, b_hh)
+}
+
+/// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
+///
+/// Documented defaults: `b_ih = None`, `b_hh = None`.
+#[doc(alias = "torch.lstm_cell")]
+pub fn lstm_cell(
+    input: &Tensor,
+    hx: &[Tensor],
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+) -> Result<(Tensor, Tensor)> {
+    (cells::LSTM_CELL.get(
+        input.key_set() | list_keys(hx) | w_ih.key_set() | w_hh.key_set() | opt_keys(b_ih) | opt_keys(b_hh),
+    )?)(input, hx, w_ih, w_hh, b_ih, b_hh)
 }
 
 /// Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
@@ -972,6 +1088,7 @@ pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 }
 
 /// `dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.dropout_")]
 pub fn dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
     (dropout::DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
@@ -1016,6 +1133,7 @@ pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor
 }
 
 /// `alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.alpha_dropout_")]
 pub fn alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
     (dropout::ALPHA_DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
@@ -1036,6 +1154,7 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Resul
 }
 
 /// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+#[doc(alias = "torch.feature_alpha_dropout_")]
 pub fn feature_alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
     (dropout::FEATURE_ALPHA_DROPOUT_TRAIN_.get(input.key_set())?)(input, p, train)
@@ -1048,9 +1167,21 @@ pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
+#[doc(alias = "torch.feature_dropout_")]
 pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
     (dropout::FEATURE_DROPOUT_.get(input.key_set())?)(input, p, train)
+}
+
+/// `dropout`, and which elements were kept. Without `train` it is training.
+#[doc(alias = "torch.native_dropout")]
+pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
+    (dropout::NATIVE_DROPOUT.get(input.key_set())?)(input, p, train)
+}
+
+/// The gradient of `native_dropout`: what was kept, times `scale`.
+pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
+    (dropout::NATIVE_DROPOUT_BACKWARD.get(grad_output.key_set() | mask.key_set())?)(grad_output, mask, scale)
 }
 
 /// Mean of squared differences.
@@ -1751,6 +1882,36 @@ pub fn native_batch_norm(
     )?)(input, weight, bias, running_mean, running_var, training, momentum, eps)
 }
 
+/// Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.native_batch_norm")]
+pub fn native_batch_norm_out(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    out::writable(out2)?;
+    (norm::NATIVE_BATCH_NORM_OUT.get(
+        input.key_set()
+            | opt_keys(weight)
+            | opt_keys(bias)
+            | opt_keys(running_mean)
+            | opt_keys(running_var)
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
+}
+
 /// Gradients of batch normalisation; empty tensors for those that the mask leaves out.
 pub fn native_batch_norm_backward(
     grad_out: &Tensor,
@@ -2057,6 +2218,140 @@ pub fn group_norm(
 #[doc(alias = "torch.nn.functional.local_response_norm")]
 pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
     (norm::LOCAL_RESPONSE_NORM.get(input.key_set())?)(input, size, alpha, beta, k)
+}
+
+/// `native_batch_norm` with running statistics.
+#[doc(alias = "torch._native_batch_norm_legit")]
+pub fn native_batch_norm_legit(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (norm::NATIVE_BATCH_NORM_LEGIT.get(
+        input.key_set() | opt_keys(weight) | opt_keys(bias) | running_mean.key_set() | running_var.key_set(),
+    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps)
+}
+
+/// `native_batch_norm` with running statistics. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._native_batch_norm_legit")]
+pub fn native_batch_norm_legit_out(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    out::writable(out2)?;
+    (norm::NATIVE_BATCH_NORM_LEGIT_OUT.get(
+        input.key_set()
+            | opt_keys(weight)
+            | opt_keys(bias)
+            | running_mean.key_set()
+            | running_var.key_set()
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?)(input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
+}
+
+/// `native_batch_norm` without running statistics.
+#[doc(alias = "torch._native_batch_norm_legit")]
+pub fn native_batch_norm_legit_no_stats(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (norm::NATIVE_BATCH_NORM_LEGIT_NO_STATS.get(input.key_set() | opt_keys(weight) | opt_keys(bias))?)(
+        input, weight, bias, training, momentum, eps,
+    )
+}
+
+/// `native_batch_norm` without running statistics. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch._native_batch_norm_legit")]
+pub fn native_batch_norm_legit_no_stats_out(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+    out2: &mut Tensor,
+) -> Result<()> {
+    out::writable(out0)?;
+    out::writable(out1)?;
+    out::writable(out2)?;
+    (norm::NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT.get(
+        input.key_set()
+            | opt_keys(weight)
+            | opt_keys(bias)
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?)(input, weight, bias, training, momentum, eps, out0, out1, out2)
+}
+
+/// `native_batch_norm` by the running statistics.
+#[doc(alias = "torch._native_batch_norm_legit_no_training")]
+pub fn native_batch_norm_legit_no_training(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (norm::NATIVE_BATCH_NORM_LEGIT_NO_TRAINING.get(
+        input.key_set() | opt_keys(weight) | opt_keys(bias) | running_mean.key_set() | running_var.key_set(),
+    )?)(input, weight, bias, running_mean, running_var, momentum, eps)
+}
+
+/// `native_batch_norm` in training, and an empty tensor where other devices keep what they need.
+pub fn batch_norm_with_update(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    (norm::BATCH_NORM_WITH_UPDATE.get(
+        input.key_set() | opt_keys(weight) | opt_keys(bias) | running_mean.key_set() | running_var.key_set(),
+    )?)(input, weight, bias, running_mean, running_var, momentum, eps)
+}
+
+/// `native_batch_norm` by the running statistics, and an empty tensor where other devices keep what they need.
+pub fn batch_norm_no_update(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    (norm::BATCH_NORM_NO_UPDATE.get(
+        input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
+    )?)(input, weight, bias, running_mean, running_var, momentum, eps)
 }
 
 /// Pads with one value; negative padding crops.
@@ -2831,4 +3126,98 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
 #[doc(alias = "torch.nn.functional.channel_shuffle")]
 pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
     (vision::CHANNEL_SHUFFLE.get(input.key_set())?)(input, groups)
+}
+
+/// `channel_shuffle`.
+#[doc(alias = "torch.native_channel_shuffle")]
+pub fn native_channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
+    (vision::NATIVE_CHANNEL_SHUFFLE.get(self_.key_set())?)(self_, groups)
+}
+
+/// `grid_sample` with numbers for its modes: bilinear, nearest, bicubic; zeros, border, reflection.
+#[doc(alias = "torch.grid_sampler")]
+pub fn grid_sampler(
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    (vision::GRID_SAMPLER.get(input.key_set() | grid.key_set())?)(
+        input,
+        grid,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
+}
+
+/// `grid_sampler` of images.
+#[doc(alias = "torch.grid_sampler_2d")]
+pub fn grid_sampler_2d(
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    (vision::GRID_SAMPLER_2D.get(input.key_set() | grid.key_set())?)(
+        input,
+        grid,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
+}
+
+/// `grid_sampler` of volumes.
+#[doc(alias = "torch.grid_sampler_3d")]
+pub fn grid_sampler_3d(
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    (vision::GRID_SAMPLER_3D.get(input.key_set() | grid.key_set())?)(
+        input,
+        grid,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
+}
+
+/// Bilinear resampling of images whose triangles widen where they shrink.
+///
+/// Documented defaults: `scales_h = None`, `scales_w = None`.
+pub fn upsample_bilinear2d_aa(
+    self_: &Tensor,
+    output_size: &[i64],
+    align_corners: bool,
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+) -> Result<Tensor> {
+    (vision::UPSAMPLE_BILINEAR2D_AA.get(self_.key_set())?)(
+        self_,
+        output_size,
+        align_corners,
+        scales_h,
+        scales_w,
+    )
+}
+
+/// `_upsample_bilinear2d_aa` to a size or by factors.
+pub fn upsample_bilinear2d_aa_vec(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    (vision::UPSAMPLE_BILINEAR2D_AA_VEC.get(input.key_set())?)(
+        input,
+        output_size,
+        align_corners,
+        scale_factors,
+    )
 }

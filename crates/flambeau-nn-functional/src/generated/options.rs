@@ -659,6 +659,118 @@ impl ScaledDotProductAttentionOptions {
     }
 }
 
+/// Keyword arguments of `torch.rnn_tanh_cell`.
+#[derive(Clone, Debug)]
+pub struct RnnTanhCellOptions {
+    pub(super) b_ih: Option<Tensor>,
+    pub(super) b_hh: Option<Tensor>,
+}
+impl Default for RnnTanhCellOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RnnTanhCellOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RnnTanhCellOptions { b_ih: None, b_hh: None }
+    }
+    /// Sets `b_ih` (default `None`).
+    pub fn b_ih(mut self, b_ih: &Tensor) -> Self {
+        self.b_ih = Some(b_ih.clone());
+        self
+    }
+    /// Sets `b_hh` (default `None`).
+    pub fn b_hh(mut self, b_hh: &Tensor) -> Self {
+        self.b_hh = Some(b_hh.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.rnn_relu_cell`.
+#[derive(Clone, Debug)]
+pub struct RnnReluCellOptions {
+    pub(super) b_ih: Option<Tensor>,
+    pub(super) b_hh: Option<Tensor>,
+}
+impl Default for RnnReluCellOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl RnnReluCellOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        RnnReluCellOptions { b_ih: None, b_hh: None }
+    }
+    /// Sets `b_ih` (default `None`).
+    pub fn b_ih(mut self, b_ih: &Tensor) -> Self {
+        self.b_ih = Some(b_ih.clone());
+        self
+    }
+    /// Sets `b_hh` (default `None`).
+    pub fn b_hh(mut self, b_hh: &Tensor) -> Self {
+        self.b_hh = Some(b_hh.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.gru_cell`.
+#[derive(Clone, Debug)]
+pub struct GruCellOptions {
+    pub(super) b_ih: Option<Tensor>,
+    pub(super) b_hh: Option<Tensor>,
+}
+impl Default for GruCellOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl GruCellOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        GruCellOptions { b_ih: None, b_hh: None }
+    }
+    /// Sets `b_ih` (default `None`).
+    pub fn b_ih(mut self, b_ih: &Tensor) -> Self {
+        self.b_ih = Some(b_ih.clone());
+        self
+    }
+    /// Sets `b_hh` (default `None`).
+    pub fn b_hh(mut self, b_hh: &Tensor) -> Self {
+        self.b_hh = Some(b_hh.clone());
+        self
+    }
+}
+
+/// Keyword arguments of `torch.lstm_cell`.
+#[derive(Clone, Debug)]
+pub struct LstmCellOptions {
+    pub(super) b_ih: Option<Tensor>,
+    pub(super) b_hh: Option<Tensor>,
+}
+impl Default for LstmCellOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LstmCellOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LstmCellOptions { b_ih: None, b_hh: None }
+    }
+    /// Sets `b_ih` (default `None`).
+    pub fn b_ih(mut self, b_ih: &Tensor) -> Self {
+        self.b_ih = Some(b_ih.clone());
+        self
+    }
+    /// Sets `b_hh` (default `None`).
+    pub fn b_hh(mut self, b_hh: &Tensor) -> Self {
+        self.b_hh = Some(b_hh.clone());
+        self
+    }
+}
+
 /// Keyword arguments of `torch.conv1d`.
 #[derive(Clone, Debug)]
 pub struct Conv1dOptions {

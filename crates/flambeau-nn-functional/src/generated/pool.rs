@@ -952,10 +952,23 @@ fn max_unpool1d_adaptor(
     .and_then(Results::from_values)
 }
 
+fn max_pool2d_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Result<Tensor> {
+    graph::named(&"MaxPool2DBackward0", || {
+        f::max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    })
+}
 /// Type of [`MAX_POOL2D`].
 pub type MaxPool2dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], &[i64], bool, bool) -> Result<Tensor>;
 /// `max_pool2d`: Largest values of windows over two dimensions of an input of several planes.
-pub static MAX_POOL2D: Op<MaxPool2dFn> = Op::composite(&MAX_POOL2D_INFO, f::max_pool2d, max_pool2d_adaptor);
+pub static MAX_POOL2D: Op<MaxPool2dFn> = Op::composite(&MAX_POOL2D_INFO, max_pool2d_cpu, max_pool2d_adaptor);
 static MAX_POOL2D_INFO: OpInfo = OpInfo {
     name: "max_pool2d",
     owner: "flambeau-nn-functional",
@@ -1013,12 +1026,28 @@ fn max_pool2d_adaptor(
     .and_then(Results::from_values)
 }
 
+fn max_pool2d_with_indices_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"MaxPool2DWithIndicesBackward0", || {
+        f::max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    })
+}
 /// Type of [`MAX_POOL2D_WITH_INDICES`].
 pub type MaxPool2dWithIndicesFn =
     fn(&Tensor, &[i64], Option<&[i64]>, &[i64], &[i64], bool, bool) -> Result<(Tensor, Tensor)>;
 /// `max_pool2d_with_indices`: `max_pool2d`, with the position of each value in its plane.
-pub static MAX_POOL2D_WITH_INDICES: Op<MaxPool2dWithIndicesFn> =
-    Op::composite(&MAX_POOL2D_WITH_INDICES_INFO, f::max_pool2d_with_indices, max_pool2d_with_indices_adaptor);
+pub static MAX_POOL2D_WITH_INDICES: Op<MaxPool2dWithIndicesFn> = Op::composite(
+    &MAX_POOL2D_WITH_INDICES_INFO,
+    max_pool2d_with_indices_cpu,
+    max_pool2d_with_indices_adaptor,
+);
 static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "max_pool2d_with_indices",
     owner: "flambeau-nn-functional",
@@ -1076,10 +1105,23 @@ fn max_pool2d_with_indices_adaptor(
     .and_then(Results::from_values)
 }
 
+fn avg_pool2d_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Tensor> {
+    graph::named(&"AvgPool2DBackward0", || {
+        f::avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    })
+}
 /// Type of [`AVG_POOL2D`].
 pub type AvgPool2dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
 /// `avg_pool2d`: Means of windows over two dimensions of an input of several planes.
-pub static AVG_POOL2D: Op<AvgPool2dFn> = Op::composite(&AVG_POOL2D_INFO, f::avg_pool2d, avg_pool2d_adaptor);
+pub static AVG_POOL2D: Op<AvgPool2dFn> = Op::composite(&AVG_POOL2D_INFO, avg_pool2d_cpu, avg_pool2d_adaptor);
 static AVG_POOL2D_INFO: OpInfo = OpInfo {
     name: "avg_pool2d",
     owner: "flambeau-nn-functional",
@@ -1163,11 +1205,14 @@ fn adaptive_avg_pool2d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Te
         .and_then(Results::from_values)
 }
 
+fn adaptive_max_pool2d_cpu(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
+    graph::named(&"AdaptiveMaxPool2DBackward0", || f::adaptive_max_pool2d(input, output_size, return_indices))
+}
 /// Type of [`ADAPTIVE_MAX_POOL2D`].
 pub type AdaptiveMaxPool2dFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `adaptive_max_pool2d`: Largest values of windows that split two dimensions evenly into `output_size`.
 pub static ADAPTIVE_MAX_POOL2D: Op<AdaptiveMaxPool2dFn> =
-    Op::composite(&ADAPTIVE_MAX_POOL2D_INFO, f::adaptive_max_pool2d, adaptive_max_pool2d_adaptor);
+    Op::composite(&ADAPTIVE_MAX_POOL2D_INFO, adaptive_max_pool2d_cpu, adaptive_max_pool2d_adaptor);
 static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
     name: "adaptive_max_pool2d",
     owner: "flambeau-nn-functional",
@@ -1237,12 +1282,24 @@ fn adaptive_max_pool2d_with_indices_adaptor(
     .and_then(Results::from_values)
 }
 
+fn max_unpool2d_cpu(
+    input: &Tensor,
+    indices: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    output_size: Option<&[i64]>,
+) -> Result<Tensor> {
+    graph::named(&"MaxUnpool2DBackward0", || {
+        f::max_unpool2d(input, indices, kernel_size, stride, padding, output_size)
+    })
+}
 /// Type of [`MAX_UNPOOL2D`].
 pub type MaxUnpool2dFn =
     fn(&Tensor, &Tensor, &[i64], Option<&[i64]>, &[i64], Option<&[i64]>) -> Result<Tensor>;
 /// `max_unpool2d`: Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.
 pub static MAX_UNPOOL2D: Op<MaxUnpool2dFn> =
-    Op::composite(&MAX_UNPOOL2D_INFO, f::max_unpool2d, max_unpool2d_adaptor);
+    Op::composite(&MAX_UNPOOL2D_INFO, max_unpool2d_cpu, max_unpool2d_adaptor);
 static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
     name: "max_unpool2d",
     owner: "flambeau-nn-functional",
@@ -1357,12 +1414,28 @@ fn max_pool3d_adaptor(
     .and_then(Results::from_values)
 }
 
+fn max_pool3d_with_indices_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Result<(Tensor, Tensor)> {
+    graph::named(&"MaxPool3DWithIndicesBackward0", || {
+        f::max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    })
+}
 /// Type of [`MAX_POOL3D_WITH_INDICES`].
 pub type MaxPool3dWithIndicesFn =
     fn(&Tensor, &[i64], Option<&[i64]>, &[i64], &[i64], bool, bool) -> Result<(Tensor, Tensor)>;
 /// `max_pool3d_with_indices`: `max_pool3d`, with the position of each value in its plane.
-pub static MAX_POOL3D_WITH_INDICES: Op<MaxPool3dWithIndicesFn> =
-    Op::composite(&MAX_POOL3D_WITH_INDICES_INFO, f::max_pool3d_with_indices, max_pool3d_with_indices_adaptor);
+pub static MAX_POOL3D_WITH_INDICES: Op<MaxPool3dWithIndicesFn> = Op::composite(
+    &MAX_POOL3D_WITH_INDICES_INFO,
+    max_pool3d_with_indices_cpu,
+    max_pool3d_with_indices_adaptor,
+);
 static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "max_pool3d_with_indices",
     owner: "flambeau-nn-functional",
@@ -1420,10 +1493,23 @@ fn max_pool3d_with_indices_adaptor(
     .and_then(Results::from_values)
 }
 
+fn avg_pool3d_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Tensor> {
+    graph::named(&"AvgPool3DBackward0", || {
+        f::avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    })
+}
 /// Type of [`AVG_POOL3D`].
 pub type AvgPool3dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
 /// `avg_pool3d`: Means of windows over three dimensions of an input of several planes.
-pub static AVG_POOL3D: Op<AvgPool3dFn> = Op::composite(&AVG_POOL3D_INFO, f::avg_pool3d, avg_pool3d_adaptor);
+pub static AVG_POOL3D: Op<AvgPool3dFn> = Op::composite(&AVG_POOL3D_INFO, avg_pool3d_cpu, avg_pool3d_adaptor);
 static AVG_POOL3D_INFO: OpInfo = OpInfo {
     name: "avg_pool3d",
     owner: "flambeau-nn-functional",
@@ -1507,11 +1593,14 @@ fn adaptive_avg_pool3d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Te
         .and_then(Results::from_values)
 }
 
+fn adaptive_max_pool3d_cpu(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
+    graph::named(&"AdaptiveMaxPool3DBackward0", || f::adaptive_max_pool3d(input, output_size, return_indices))
+}
 /// Type of [`ADAPTIVE_MAX_POOL3D`].
 pub type AdaptiveMaxPool3dFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `adaptive_max_pool3d`: Largest values of windows that split three dimensions evenly into `output_size`.
 pub static ADAPTIVE_MAX_POOL3D: Op<AdaptiveMaxPool3dFn> =
-    Op::composite(&ADAPTIVE_MAX_POOL3D_INFO, f::adaptive_max_pool3d, adaptive_max_pool3d_adaptor);
+    Op::composite(&ADAPTIVE_MAX_POOL3D_INFO, adaptive_max_pool3d_cpu, adaptive_max_pool3d_adaptor);
 static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
     name: "adaptive_max_pool3d",
     owner: "flambeau-nn-functional",
@@ -1581,12 +1670,24 @@ fn adaptive_max_pool3d_with_indices_adaptor(
     .and_then(Results::from_values)
 }
 
+fn max_unpool3d_cpu(
+    input: &Tensor,
+    indices: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    output_size: Option<&[i64]>,
+) -> Result<Tensor> {
+    graph::named(&"MaxUnpool3DBackward0", || {
+        f::max_unpool3d(input, indices, kernel_size, stride, padding, output_size)
+    })
+}
 /// Type of [`MAX_UNPOOL3D`].
 pub type MaxUnpool3dFn =
     fn(&Tensor, &Tensor, &[i64], Option<&[i64]>, &[i64], Option<&[i64]>) -> Result<Tensor>;
 /// `max_unpool3d`: Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.
 pub static MAX_UNPOOL3D: Op<MaxUnpool3dFn> =
-    Op::composite(&MAX_UNPOOL3D_INFO, f::max_unpool3d, max_unpool3d_adaptor);
+    Op::composite(&MAX_UNPOOL3D_INFO, max_unpool3d_cpu, max_unpool3d_adaptor);
 static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
     name: "max_unpool3d",
     owner: "flambeau-nn-functional",

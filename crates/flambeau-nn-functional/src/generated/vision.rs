@@ -805,11 +805,14 @@ fn affine_grid_adaptor(theta: &Tensor, size: &[i64], align_corners: Option<bool>
         .and_then(Results::from_values)
 }
 
+fn pixel_shuffle_cpu(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
+    graph::named(&"PixelShuffleBackward0", || f::pixel_shuffle(self_, upscale_factor))
+}
 /// Type of [`PIXEL_SHUFFLE`].
 pub type PixelShuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `pixel_shuffle`: Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
 pub static PIXEL_SHUFFLE: Op<PixelShuffleFn> =
-    Op::composite(&PIXEL_SHUFFLE_INFO, f::pixel_shuffle, pixel_shuffle_adaptor);
+    Op::composite(&PIXEL_SHUFFLE_INFO, pixel_shuffle_cpu, pixel_shuffle_adaptor);
 static PIXEL_SHUFFLE_INFO: OpInfo = OpInfo {
     name: "pixel_shuffle",
     owner: "flambeau-nn-functional",
@@ -831,11 +834,14 @@ fn pixel_shuffle_adaptor(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> 
         .and_then(Results::from_values)
 }
 
+fn pixel_unshuffle_cpu(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
+    graph::named(&"PixelUnshuffleBackward0", || f::pixel_unshuffle(self_, downscale_factor))
+}
 /// Type of [`PIXEL_UNSHUFFLE`].
 pub type PixelUnshuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `pixel_unshuffle`: Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
 pub static PIXEL_UNSHUFFLE: Op<PixelUnshuffleFn> =
-    Op::composite(&PIXEL_UNSHUFFLE_INFO, f::pixel_unshuffle, pixel_unshuffle_adaptor);
+    Op::composite(&PIXEL_UNSHUFFLE_INFO, pixel_unshuffle_cpu, pixel_unshuffle_adaptor);
 static PIXEL_UNSHUFFLE_INFO: OpInfo = OpInfo {
     name: "pixel_unshuffle",
     owner: "flambeau-nn-functional",
@@ -857,11 +863,14 @@ fn pixel_unshuffle_adaptor(self_: &Tensor, downscale_factor: i64) -> Result<Tens
         .and_then(Results::from_values)
 }
 
+fn channel_shuffle_cpu(input: &Tensor, groups: i64) -> Result<Tensor> {
+    graph::named(&"ChannelShuffleBackward0", || f::channel_shuffle(input, groups))
+}
 /// Type of [`CHANNEL_SHUFFLE`].
 pub type ChannelShuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `channel_shuffle`: Interleaves the channels of `groups` groups.
 pub static CHANNEL_SHUFFLE: Op<ChannelShuffleFn> =
-    Op::composite(&CHANNEL_SHUFFLE_INFO, f::channel_shuffle, channel_shuffle_adaptor);
+    Op::composite(&CHANNEL_SHUFFLE_INFO, channel_shuffle_cpu, channel_shuffle_adaptor);
 static CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     name: "channel_shuffle",
     owner: "flambeau-nn-functional",
@@ -881,4 +890,281 @@ fn channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
 fn channel_shuffle_adaptor(input: &Tensor, groups: i64) -> Result<Tensor> {
     call_fallback(&CHANNEL_SHUFFLE_INFO, vec![input.into_value(), groups.into_value()])
         .and_then(Results::from_values)
+}
+
+/// Type of [`NATIVE_CHANNEL_SHUFFLE`].
+pub type NativeChannelShuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
+/// `native_channel_shuffle`: `channel_shuffle`.
+pub static NATIVE_CHANNEL_SHUFFLE: Op<NativeChannelShuffleFn> =
+    Op::composite(&NATIVE_CHANNEL_SHUFFLE_INFO, f::native_channel_shuffle, native_channel_shuffle_adaptor);
+static NATIVE_CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
+    name: "native_channel_shuffle",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[a("self", Ty::Tensor, D::Required), a("groups", Ty::Int, D::Required)],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.native_channel_shuffle"],
+    composite: true,
+    boxed: native_channel_shuffle_boxed,
+    doc: "`channel_shuffle`.",
+    grad: Differentiability::Composite,
+};
+fn native_channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::native_channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+}
+fn native_channel_shuffle_adaptor(self_: &Tensor, groups: i64) -> Result<Tensor> {
+    call_fallback(&NATIVE_CHANNEL_SHUFFLE_INFO, vec![self_.into_value(), groups.into_value()])
+        .and_then(Results::from_values)
+}
+
+/// Type of [`GRID_SAMPLER`].
+pub type GridSamplerFn = fn(&Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
+/// `grid_sampler`: `grid_sample` with numbers for its modes: bilinear, nearest, bicubic; zeros, border, reflection.
+pub static GRID_SAMPLER: Op<GridSamplerFn> =
+    Op::composite(&GRID_SAMPLER_INFO, f::grid_sampler, grid_sampler_adaptor);
+static GRID_SAMPLER_INFO: OpInfo = OpInfo {
+    name: "grid_sampler",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("grid", Ty::Tensor, D::Required),
+            a("interpolation_mode", Ty::Int, D::Required),
+            a("padding_mode", Ty::Int, D::Required),
+            a("align_corners", Ty::Bool, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.grid_sampler"],
+    composite: true,
+    boxed: grid_sampler_boxed,
+    doc: "`grid_sample` with numbers for its modes: bilinear, nearest, bicubic; zeros, border, reflection.",
+    grad: Differentiability::Composite,
+};
+fn grid_sampler_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::grid_sampler(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values())
+}
+fn grid_sampler_adaptor(
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    call_fallback(
+        &GRID_SAMPLER_INFO,
+        vec![
+            input.into_value(),
+            grid.into_value(),
+            interpolation_mode.into_value(),
+            padding_mode.into_value(),
+            align_corners.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`GRID_SAMPLER_2D`].
+pub type GridSampler2dFn = fn(&Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
+/// `grid_sampler_2d`: `grid_sampler` of images.
+pub static GRID_SAMPLER_2D: Op<GridSampler2dFn> =
+    Op::composite(&GRID_SAMPLER_2D_INFO, f::grid_sampler_2d, grid_sampler_2d_adaptor);
+static GRID_SAMPLER_2D_INFO: OpInfo = OpInfo {
+    name: "grid_sampler_2d",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("grid", Ty::Tensor, D::Required),
+            a("interpolation_mode", Ty::Int, D::Required),
+            a("padding_mode", Ty::Int, D::Required),
+            a("align_corners", Ty::Bool, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.grid_sampler_2d"],
+    composite: true,
+    boxed: grid_sampler_2d_boxed,
+    doc: "`grid_sampler` of images.",
+    grad: Differentiability::Composite,
+};
+fn grid_sampler_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::grid_sampler_2d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values())
+}
+fn grid_sampler_2d_adaptor(
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    call_fallback(
+        &GRID_SAMPLER_2D_INFO,
+        vec![
+            input.into_value(),
+            grid.into_value(),
+            interpolation_mode.into_value(),
+            padding_mode.into_value(),
+            align_corners.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`GRID_SAMPLER_3D`].
+pub type GridSampler3dFn = fn(&Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
+/// `grid_sampler_3d`: `grid_sampler` of volumes.
+pub static GRID_SAMPLER_3D: Op<GridSampler3dFn> =
+    Op::composite(&GRID_SAMPLER_3D_INFO, f::grid_sampler_3d, grid_sampler_3d_adaptor);
+static GRID_SAMPLER_3D_INFO: OpInfo = OpInfo {
+    name: "grid_sampler_3d",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("grid", Ty::Tensor, D::Required),
+            a("interpolation_mode", Ty::Int, D::Required),
+            a("padding_mode", Ty::Int, D::Required),
+            a("align_corners", Ty::Bool, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.grid_sampler_3d"],
+    composite: true,
+    boxed: grid_sampler_3d_boxed,
+    doc: "`grid_sampler` of volumes.",
+    grad: Differentiability::Composite,
+};
+fn grid_sampler_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::grid_sampler_3d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values())
+}
+fn grid_sampler_3d_adaptor(
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    call_fallback(
+        &GRID_SAMPLER_3D_INFO,
+        vec![
+            input.into_value(),
+            grid.into_value(),
+            interpolation_mode.into_value(),
+            padding_mode.into_value(),
+            align_corners.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`UPSAMPLE_BILINEAR2D_AA`].
+pub type UpsampleBilinear2dAaFn = fn(&Tensor, &[i64], bool, Option<f64>, Option<f64>) -> Result<Tensor>;
+/// `_upsample_bilinear2d_aa`: Bilinear resampling of images whose triangles widen where they shrink.
+pub static UPSAMPLE_BILINEAR2D_AA: Op<UpsampleBilinear2dAaFn> =
+    Op::composite(&UPSAMPLE_BILINEAR2D_AA_INFO, f::upsample_bilinear2d_aa, upsample_bilinear2d_aa_adaptor);
+static UPSAMPLE_BILINEAR2D_AA_INFO: OpInfo = OpInfo {
+    name: "_upsample_bilinear2d_aa",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("output_size", Ty::IntList(2), D::Required),
+            a("align_corners", Ty::Bool, D::Required),
+            a("scales_h", Ty::OptFloat, D::None),
+            a("scales_w", Ty::OptFloat, D::None),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: upsample_bilinear2d_aa_boxed,
+    doc: "Bilinear resampling of images whose triangles widen where they shrink.",
+    grad: Differentiability::Composite,
+};
+fn upsample_bilinear2d_aa_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::upsample_bilinear2d_aa(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+    )?
+    .into_values())
+}
+fn upsample_bilinear2d_aa_adaptor(
+    self_: &Tensor,
+    output_size: &[i64],
+    align_corners: bool,
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+) -> Result<Tensor> {
+    call_fallback(
+        &UPSAMPLE_BILINEAR2D_AA_INFO,
+        vec![
+            self_.into_value(),
+            output_size.into_value(),
+            align_corners.into_value(),
+            scales_h.into_value(),
+            scales_w.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
+}
+
+/// Type of [`UPSAMPLE_BILINEAR2D_AA_VEC`].
+pub type UpsampleBilinear2dAaVecFn = fn(&Tensor, Option<&[i64]>, bool, Option<&[f64]>) -> Result<Tensor>;
+/// `_upsample_bilinear2d_aa.vec`: `_upsample_bilinear2d_aa` to a size or by factors.
+pub static UPSAMPLE_BILINEAR2D_AA_VEC: Op<UpsampleBilinear2dAaVecFn> = Op::composite(
+    &UPSAMPLE_BILINEAR2D_AA_VEC_INFO,
+    f::upsample_bilinear2d_aa_vec,
+    upsample_bilinear2d_aa_vec_adaptor,
+);
+static UPSAMPLE_BILINEAR2D_AA_VEC_INFO: OpInfo = OpInfo {
+    name: "_upsample_bilinear2d_aa.vec",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("output_size", Ty::OptIntList(0), D::Required),
+            a("align_corners", Ty::Bool, D::Required),
+            a("scale_factors", Ty::OptFloatList, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    composite: true,
+    boxed: upsample_bilinear2d_aa_vec_boxed,
+    doc: "`_upsample_bilinear2d_aa` to a size or by factors.",
+    grad: Differentiability::Composite,
+};
+fn upsample_bilinear2d_aa_vec_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::upsample_bilinear2d_aa_vec(
+        tensor_arg(a, 0)?,
+        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
+        arg(a, 2)?,
+        arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
+    )?
+    .into_values())
+}
+fn upsample_bilinear2d_aa_vec_adaptor(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    call_fallback(
+        &UPSAMPLE_BILINEAR2D_AA_VEC_INFO,
+        vec![
+            input.into_value(),
+            output_size.into_value(),
+            align_corners.into_value(),
+            scale_factors.into_value(),
+        ],
+    )
+    .and_then(Results::from_values)
 }

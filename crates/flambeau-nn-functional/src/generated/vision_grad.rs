@@ -161,7 +161,7 @@ pub struct Im2colBackward {
     stride: Vec<i64>,
 }
 impl Backward for Im2colBackward {
-    const NAME: &'static str = "Im2colBackward0";
+    const NAME: &'static str = "Im2ColBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dilation = &self.dilation[..];
@@ -211,7 +211,7 @@ pub struct Col2imBackward {
     stride: Vec<i64>,
 }
 impl Backward for Col2imBackward {
-    const NAME: &'static str = "Col2imBackward0";
+    const NAME: &'static str = "Col2ImBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let dilation = &self.dilation[..];

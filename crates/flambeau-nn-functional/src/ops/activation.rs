@@ -2,10 +2,9 @@
 
 use super::util::number;
 use flambeau_core::access::Access;
+use flambeau_core::generator::{Generator, default_generator};
 use flambeau_core::geometry::{fmt_sizes, wrap_dim};
-use flambeau_core::{
-    DType, Device, Error, Result, Scalar, Tensor, bail, ensure, generator::default_generator, ops as core_ops,
-};
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 pub(crate) const SELU_ALPHA: f64 = 1.6732632423543772848170429916717;
 pub(crate) const SELU_SCALE: f64 = 1.0507009873554804934193349852946;
@@ -160,6 +159,30 @@ pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
 }
 /// `rrelu`
 pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    let y = leaky_at_random(input, lower, upper, training, None)?;
+    if inplace {
+        core_ops::copy_(input, &y, false)?;
+        return Ok(input.clone());
+    }
+    Ok(y)
+}
+/// `torch.rrelu`
+pub fn rrelu_torch(
+    self_: &Tensor,
+    lower: Scalar,
+    upper: Scalar,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    leaky_at_random(self_, lower.to_f64(), upper.to_f64(), training, generator)
+}
+fn leaky_at_random(
+    input: &Tensor,
+    lower: f64,
+    upper: f64,
+    training: bool,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
     ensure!(
         lower.is_finite() && upper.is_finite(),
         Runtime,
@@ -167,7 +190,7 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
     );
     ensure!(lower <= upper, Runtime, "Lower bound should be less than or equal to the upper bound");
     if !training {
-        return leaky_relu(input, (lower + upper) / 2.0, inplace);
+        return leaky_relu(input, (lower + upper) / 2.0, false);
     }
     if !input.dtype().is_floating() {
         return Err(Error::not_implemented_for("rrelu_with_noise_out_cpu", input.dtype()));
@@ -181,24 +204,19 @@ pub fn rrelu(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bo
         _ => (f64::from(lower as f32), f64::from(upper as f32)),
     };
     if input.device() == Device::Meta {
-        return leaky_relu(input, lower, inplace);
+        return leaky_relu(input, lower, false);
     }
     // only elements that are not positive draw a slope
     let x = super::util::cast(input, DType::F64)?.try_to_vec::<f64>()?;
     let noise: Vec<f64> = {
-        let mut g = default_generator().lock();
+        let mut g = generator.unwrap_or_else(|| default_generator()).lock();
         let mut one = |x: f64| if x <= 0.0 { g.uniform53() * (upper - lower) + lower } else { 1.0 };
         x.into_iter().map(&mut one).collect()
     };
     let work = super::util::wide(input.dtype());
     let noise = super::util::cast(&Tensor::from_vec_raw(noise, input.sizes())?, work)?;
     let y = core_ops::mul(&super::util::cast(input, work)?, &noise)?;
-    let y = super::util::cast(&y, input.dtype())?;
-    if inplace {
-        core_ops::copy_(input, &y, false)?;
-        return Ok(input.clone());
-    }
-    Ok(y)
+    super::util::cast(&y, input.dtype())
 }
 /// `glu`
 pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {

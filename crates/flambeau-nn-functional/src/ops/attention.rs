@@ -4,7 +4,7 @@ use super::util::{cast, done, number, plain, resolved, wide};
 use crate::kernel::attention as kernels;
 use flambeau_autograd::forward_ad::{any_tangent, dual_active};
 use flambeau_core::access::Access;
-use flambeau_core::geometry::fmt_sizes;
+use flambeau_core::geometry::{self, fmt_sizes};
 use flambeau_core::{B8, DType, Device, Error, Result, Scalar, Tensor, ensure, ops as core};
 use flambeau_cpu::attention::erased::HeadsAny;
 use flambeau_cpu::attention::{AttentionShape, MAX_STEP};
@@ -302,5 +302,80 @@ pub(crate) fn composed(
     core::matmul(&p, v)
 }
 
+/// `_scaled_dot_product_flash_attention_for_cpu`
+pub fn scaled_dot_product_flash_attention_for_cpu(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    dropout_p: f64,
+    is_causal: bool,
+    attn_mask: Option<&Tensor>,
+    scale: Option<f64>,
+) -> Result<(Tensor, Tensor)> {
+    const NAME: &str = "scaled_dot_product_attention_flash_attention";
+    let d = query.dtype();
+    ensure!(
+        d.is_floating(),
+        Runtime,
+        "{NAME}: Expected data type in FP32, FP64, BF16, FP16, but got {} instead.",
+        d.scalar_type_name()
+    );
+    ensure!(
+        query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
+        Runtime,
+        "{NAME}: Accept only 4 dims inputs shape of {{B, H, T, K}}"
+    );
+    ensure!(dropout_p == 0.0, Runtime, "{NAME}: Currently do not support dropout > 0");
+    let width = query.sizes()[3];
+    ensure!(
+        key.sizes()[3] == width && value.sizes()[3] == width,
+        Runtime,
+        "{NAME}: Q/K/V should have the same head size"
+    );
+    for t in [key, value] {
+        ensure!(
+            t.dtype() == d,
+            Runtime,
+            "expected scalar type {} but found {}",
+            d.scalar_type_name(),
+            t.dtype().scalar_type_name()
+        );
+    }
+    if let Some(m) = attn_mask {
+        ensure!(m.dtype() == d, Runtime, "{NAME}: Attention mask is the same data type as query");
+        ensure!(m.dim() == 2 || m.dim() == 4, Runtime, "{NAME}: Attention mask dim in {{2, 4}}");
+    }
+    // halves are attended to in float32 and rounded once
+    let up = |t: &Tensor| cast(t, wide(d));
+    let (q, k, v) = (up(query)?, up(key)?, up(value)?);
+    let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
+    if fusable([&q, &k, &v], attn_mask, dropout_p) {
+        let (y, sums) = super::fused_attention(&q, &k, &v, is_causal, scale)?;
+        return Ok((cast(&y, d)?, sums.alias_detached()));
+    }
+    let (l, s) = (q.sizes()[2], k.sizes()[2]);
+    let least = number(f64::NEG_INFINITY)?;
+    let mut mask = attn_mask.map(up).transpose()?;
+    if is_causal {
+        geometry::checked_numel(&[l, s])?;
+        let ones = core::ones(&[l, s], Some(DType::Bool), None, None, None)?;
+        let later = core::where_(&core::tril(&ones, 0)?, &number(0)?, &least)?;
+        let later = cast(&later, q.dtype())?;
+        mask = Some(match mask {
+            Some(m) => core::add(&m, &later, Scalar::Int(1))?,
+            None => later,
+        });
+    }
+    let kt = core::mul(&core::transpose(&k, -2, -1)?, &number(scale)?)?;
+    let mut scores = core::matmul(&q, &kt)?;
+    if let Some(m) = mask {
+        scores = core::add(&scores, &m, Scalar::Int(1))?;
+    }
+    let y = core::matmul(&core::safe_softmax(&scores, -1, None)?, &v)?;
+    // rows that attend to nothing have no sum
+    let sums = core::logsumexp(&scores.alias_detached(), &[-1], false)?;
+    let sums = core::masked_fill(&sums, &core::eq(&sums, &least)?, Scalar::Int(0))?;
+    Ok((cast(&y, d)?, sums))
+}
 // The sizes of the gradients are those of the operands.
 pub use self::fused_attention_backward as fused_attention_backward_meta_fn;

@@ -3,7 +3,9 @@
 use super::util::{done, number};
 use flambeau_core::access::Access;
 use flambeau_core::geometry::SizeVec;
-use flambeau_core::{Result, Scalar, Tensor, bail, ensure, generator::default_generator, ops as core_ops};
+use flambeau_core::{
+    DType, Result, Scalar, Tensor, bail, ensure, generator::default_generator, ops as core_ops,
+};
 
 /// `_dropout_mask` on the meta device.
 pub fn dropout_mask_meta_fn(self_: &Tensor, _p: f64) -> Result<Tensor> {
@@ -149,4 +151,39 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Resul
         bail!(Runtime, "Feature dropout requires at least 2 dimensions in the input");
     }
     alpha(input, 2, p, train)
+}
+
+/// `native_dropout`
+pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
+    let x = input.alias_detached();
+    let bools = core_ops::empty_like(&x, Some(DType::Bool), None, None, None, None)?;
+    if x.numel() == 0 {
+        return Ok((core_ops::clone(&x, None)?, bools));
+    }
+    if train == Some(false) {
+        core_ops::fill_(&bools, Scalar::Bool(true))?;
+        return Ok((core_ops::clone(&x, None)?, bools));
+    }
+    core_ops::bernoulli_float_(&bools, 1.0 - p, None)?;
+    let y = core_ops::mul(&x, &bools)?;
+    core_ops::mul_(&y, &number(dropout_scale(p, train))?)?;
+    Ok((y, bools))
+}
+/// `native_dropout` on the meta device.
+pub fn native_dropout_meta_fn(input: &Tensor, _p: f64, _train: Option<bool>) -> Result<(Tensor, Tensor)> {
+    let like = |d| core_ops::empty_like(input, d, None, None, None, None);
+    Ok((like(None)?, like(Some(DType::Bool))?))
+}
+/// What the elements that are kept are multiplied with.
+pub(crate) fn dropout_scale(p: f64, train: Option<bool>) -> f64 {
+    match train {
+        Some(false) => 1.0,
+        _ if p == 1.0 => 0.0,
+        _ => 1.0 / (1.0 - p),
+    }
+}
+/// `native_dropout_backward`
+pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
+    let mask = super::util::cast(mask, grad_output.dtype())?;
+    core_ops::mul(grad_output, &core_ops::mul(&mask, &number(scale)?)?)
 }

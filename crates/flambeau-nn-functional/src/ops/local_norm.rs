@@ -74,10 +74,10 @@ pub fn native_group_norm(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let (y, mean, rstd) = super::fused_group_norm(input, weight, bias, n, c, hxw, group, eps)?;
     let wanted = input.requires_grad() || (dual_active() && any_tangent(&[input]));
-    if !wanted || input.numel() == 0 {
+    if !wanted || (input.numel() == 0 && n > 0) {
         return Ok((y, mean, rstd));
     }
-    let x = super::util::cast(&core_ops::reshape(input, &[n, group, -1])?, mean.dtype())?;
+    let x = super::util::cast(&core_ops::reshape(input, &[n, group, c / group * hxw])?, mean.dtype())?;
     let (var, mean) = core_ops::var_mean(&x, Some(&[2]), Some(Scalar::Int(0)), false)?;
     let eps = super::util::number(eps)?;
     let rstd = core_ops::rsqrt(&core_ops::add(&var, &eps, Scalar::Int(1))?)?;

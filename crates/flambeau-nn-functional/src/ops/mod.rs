@@ -5,6 +5,7 @@ pub use crate::generated::ops::*;
 
 pub(crate) mod activation;
 pub(crate) mod attention;
+pub(crate) mod cells;
 pub(crate) mod conv;
 pub(crate) mod dropout;
 pub(crate) mod elementwise_loss;
@@ -15,6 +16,7 @@ pub(crate) mod local_norm;
 pub(crate) mod loss;
 pub(crate) mod lp_pool;
 pub(crate) mod norm;
+pub(crate) mod norm_forms;
 pub(crate) mod padding;
 pub(crate) mod pool;
 pub(crate) mod util;

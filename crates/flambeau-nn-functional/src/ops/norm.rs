@@ -1,6 +1,7 @@
 //! Normalisation: batch, instance, layer, RMS, group.
 
 pub use super::local_norm::{group_norm, local_response_norm, native_group_norm, rms_norm};
+pub use super::norm_forms::*;
 use super::util::{done, plain, plain_opt, torch_size, wide};
 use crate::kernel::{batch_norm as channel_kernels, rows_norm as row_kernels};
 use flambeau_core::access::Access;

@@ -360,6 +360,9 @@ pub fn plane_unpool_cpu(
     spatial: i64,
     out: &Tensor,
 ) -> Result<()> {
+    // several values may go to one place; one dimension is two to PyTorch
+    let name = format!("max_unpooling{}d_forward_out", spatial.max(2));
+    flambeau_core::determinism::alert_not_deterministic(&name)?;
     let (x, i) = (plain(self_)?, plain(indices)?);
     if x.numel() == 0 {
         return core_ops::zero_(out);

@@ -97,3 +97,7 @@ pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
     let y = core::reshape(input, &[x[0], groups, x[1] / groups, rest])?;
     core::reshape(&core::transpose(&y, 1, 2)?, x)
 }
+/// `native_channel_shuffle`
+pub fn native_channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
+    crate::ops::channel_shuffle(self_, groups)
+}

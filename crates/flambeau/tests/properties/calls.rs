@@ -21,6 +21,9 @@ impl Subject {
     pub fn name(&self) -> &'static str {
         self.op.info().name
     }
+    pub fn samples(&self) -> Vec<(usize, toml::Table)> {
+        table::samples_of(self.op, self.row).into_iter().enumerate().collect()
+    }
     pub fn mutated(&self) -> impl Iterator<Item = usize> {
         self.op.info().schema.args.iter().enumerate().filter(|(_, a)| a.mutated).map(|(i, _)| i)
     }
@@ -118,7 +121,7 @@ fn floating(args: &[Value]) -> bool {
 /// The cases of a subject. What depends on no floating tensor comes once, not once per dtype.
 pub fn cases(s: &Subject, dtypes: &[DType], runs: &[Run]) -> Vec<Case> {
     let mut all = Vec::new();
-    for (k, row) in s.row.samples.iter().enumerate() {
+    for (k, row) in &s.samples() {
         for &run in runs {
             for (n, &d) in dtypes.iter().enumerate() {
                 let drawn = if d.is_complex() && run == Run::Signed { Run::Complex } else { run };
@@ -298,7 +301,7 @@ impl Ledger {
         let now = Instant::now();
         *self.spent.entry(name).or_default() += now - std::mem::replace(&mut self.last, now);
         let Some(why) = wrong else { return };
-        if UNSET.contains(&name) && why.contains(": element ") {
+        if UNSET.contains(&name) && why.contains("element ") {
             return;
         }
         if let Some((n, _)) = self.list.iter().find(|(n, _)| *n == name) {

@@ -79,6 +79,23 @@ const OUT: Exceptions = &[
     ("prod.dim_int_out", "computes in the dtype of `out`, as in PyTorch"),
     ("prod.out", "computes in the dtype of `out`, as in PyTorch"),
     ("sum.dim_IntList_out", "computes in the dtype of `out`, as in PyTorch"),
+    ("arange.out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("arange.start_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("arange.start_step_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("eye.m_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("eye.out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("full.out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("linspace.Scalar_Tensor_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("linspace.Tensor_Scalar_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("linspace.Tensor_Tensor_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("linspace.out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("logspace.Scalar_Tensor_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("logspace.Tensor_Scalar_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("logspace.Tensor_Tensor_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("logspace.out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("ones.out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("range.step_out", "makes numbers of the dtype of `out`, as in PyTorch"),
+    ("zeros.out", "makes numbers of the dtype of `out`, as in PyTorch"),
 ];
 
 #[test]

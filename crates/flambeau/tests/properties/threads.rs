@@ -35,7 +35,7 @@ const EXCEPTIONS: Exceptions = &[];
 fn threads_change_nothing() {
     let mut l = Ledger::new("threads", EXCEPTIONS);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
-        for (k, row) in s.row.samples.iter().enumerate() {
+        for (k, row) in &s.samples() {
             let Some(args) = large(s, row, DType::F32) else { continue };
             set_num_threads(1);
             let one = call(s, &own(s, &args));

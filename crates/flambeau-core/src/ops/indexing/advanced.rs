@@ -2,15 +2,16 @@
 
 use super::along::functional;
 use super::flat::expanded;
-use super::{as_i64, fresh, is_index, written};
+use super::{as_i64, fresh, is_index, written_anywhere};
 use crate::access::Access;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
 use crate::ops::copy::{contiguous_raw, resolve_lazy, to_vec};
 use crate::ops::views;
+use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use crate::{DType, ensure};
+use crate::{DType, ensure, ops};
 use flambeau_cpu::index::{self, Inner, erased};
 
 /// Where an index leads: positions, in row-major order, times what lies behind each of them.
@@ -227,7 +228,7 @@ pub fn index_put_(
     let shared: Vec<&Tensor> = indices.iter().flatten().chain([&values]).collect();
     let src = contiguous_raw(&resolve_lazy(&values)?)?;
     let src = if src.storage().same(self_.storage()) { fresh(&src)? } else { src };
-    written(
+    written_anywhere(
         self_,
         &shared[..shared.len() - 1],
         |_| true,
@@ -248,4 +249,68 @@ pub(crate) fn zero_dim_value(t: &Tensor) -> Result<i64> {
 /// Sizes of what an index selects.
 pub(crate) fn result_sizes(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<SizeVec> {
     Ok(plan(self_, indices, false)?.sizes)
+}
+
+/// Indices moved into the range of their dimension; none for a dimension that is taken whole.
+fn clamped(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    ensure!(
+        indices.len() <= self_.dim(),
+        Index,
+        "too many indices for tensor of dimension {} (got {})",
+        self_.dim(),
+        indices.len()
+    );
+    indices
+        .iter()
+        .zip(self_.sizes())
+        .map(|(i, n)| {
+            let Some(i) = i else { return Ok(None) };
+            ensure!(
+                matches!(i.dtype(), DType::I32 | DType::I64),
+                Index,
+                "tensors used as indices must be long or int tensors"
+            );
+            let i = ops::clamp(i, Some(Scalar::Int(-n)), Some(Scalar::Int(n - 1)))?;
+            Ok(Some(i))
+        })
+        .collect()
+}
+/// `_unsafe_masked_index`
+pub fn unsafe_masked_index(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    fill: Scalar,
+) -> Result<Tensor> {
+    let at = clamped(self_, indices)?;
+    if self_.numel() == 0 {
+        // no element to read: what is read of a tensor with elements is all overwritten
+        let sizes: Vec<i64> = self_
+            .sizes()
+            .iter()
+            .zip(indices.iter().map(Some).chain(std::iter::repeat(None)))
+            .map(|(n, i)| if i.is_some_and(Option::is_some) { 1 } else { *n })
+            .collect();
+        let one = ops::full(&sizes, fill, Some(self_.dtype()), None, Some(self_.device()), None)?;
+        let none: Vec<Option<Tensor>> = indices
+            .iter()
+            .map(|i| i.as_ref().map(|i| ops::zeros_like(i, None, None, None, None, None)).transpose())
+            .collect::<Result<_>>()?;
+        return ops::index(&one, &none);
+    }
+    ops::masked_fill(&ops::index(self_, &at)?, &ops::logical_not(mask)?, fill)
+}
+/// `_unsafe_masked_index_put_accumulate`
+pub fn unsafe_masked_index_put_accumulate(
+    self_: &Tensor,
+    mask: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+) -> Result<Tensor> {
+    let at = clamped(self_, indices)?;
+    if self_.numel() == 0 {
+        return ops::clone(self_, None);
+    }
+    let values = ops::masked_fill(values, &ops::logical_not(mask)?, Scalar::Int(0))?;
+    ops::index_put(self_, &at, &values, true)
 }

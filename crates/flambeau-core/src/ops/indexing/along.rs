@@ -263,7 +263,17 @@ fn reduced(
     if op == Reduce::Sum && include_self {
         return scatter_by(self_, dim, index, src, "scatter_add_", erased::scatter_add);
     }
-    scatter_by(self_, dim, index, src, "scatter_reduce", |data, along, idx, src| {
+    let label = match op {
+        Reduce::Sum => "scatter_gather_tensor_cpu_reduce_sum",
+        Reduce::Prod => "scatter_gather_tensor_cpu_reduce_prod",
+        Reduce::Mean => "scatter_gather_tensor_cpu_reduce_mean",
+        Reduce::Amax => "scatter_gather_tensor_cpu_reduce_amax",
+        Reduce::Amin => "scatter_gather_tensor_cpu_reduce_amin",
+    };
+    if self_.dtype() == DType::Bool && op == Reduce::Mean {
+        return Err(Error::not_implemented_for(label, DType::Bool));
+    }
+    scatter_by(self_, dim, index, src, label, |data, along, idx, src| {
         erased::scatter_reduce(data, along, idx, src, op, include_self)
     })
 }

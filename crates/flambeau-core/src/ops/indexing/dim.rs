@@ -112,8 +112,16 @@ fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &T
     ensure!(
         index.dim() <= 1,
         Index,
-        "{name}(): Index is supposed to be a vector, but got dim: {}",
-        index.dim()
+        "{name}(): Index is supposed to be a vector, but got dim: {} with type: {} and size: {}",
+        index.dim(),
+        index.dtype().scalar_type_name(),
+        fmt_sizes(index.sizes())
+    );
+    ensure!(
+        name != "index_reduce_" || d == 0 || d < source.dim(),
+        Runtime,
+        "{name}(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
+        source.dim()
     );
     // a zero-dim source is one slice
     if source.dim() > 0 && self_.dim() > 0 {
@@ -259,6 +267,16 @@ pub fn index_reduce_(
     let d = check_source("index_reduce_", self_, dim, index, source)?;
     if self_.device() == Device::Meta || index.numel() == 0 {
         return Ok(());
+    }
+    if self_.is_complex() {
+        // the loops that PyTorch would come to
+        let label = match reduce {
+            _ if !include_self => "index_reduce_func_exclude_input_init",
+            "amax" if self_.dim() > 1 => "maximum_cpu",
+            "amin" if self_.dim() > 1 => "minimum_cpu",
+            _ => "index_func_",
+        };
+        return Err(Error::not_implemented_for(label, self_.dtype()));
     }
     let idx = as_i64(index)?;
     let n = size(self_, d);

@@ -68,8 +68,17 @@ pub fn masked_fill_tensor_meta_fn(self_: &Tensor, mask: &Tensor, value: &Tensor)
 pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
     let v = fill_value(self_, mask, value)?;
     let shape = broadcast_shapes(self_.sizes(), mask.sizes())?;
+    if self_.sizes() == shape.as_slice()
+        && crate::geometry::has_internal_overlap(self_.sizes(), self_.strides())
+    {
+        // a place is filled if the mask holds for any of the elements that share it
+        let shared: Vec<i64> =
+            (0..self_.dim()).filter(|d| self_.strides()[*d] == 0).map(|d| d as i64).collect();
+        let m = crate::ops::expand(mask, &shape, false)?;
+        let m = crate::ops::any_dims(&m, Some(&shared), true)?;
+        return masked_fill_tensor_(&crate::ops::creation::distinct(self_)?, &m, &v);
+    }
     iter::check_written(self_, &shape, self_.dtype(), self_.device())?;
-    iter::check_no_internal_overlap(self_)?;
     iter::pointwise_out(&FILL, &[mask, &v, self_], &[], &mut self_.clone())
 }
 fn number(self_: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -244,6 +253,9 @@ pub fn take_cpu(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
 }
 /// `put_`
 pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+    if !accumulate {
+        crate::determinism::alert_not_deterministic("put_")?;
+    }
     ensure!(
         index.dtype() == DType::I64,
         Runtime,

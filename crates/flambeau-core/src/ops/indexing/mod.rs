@@ -61,6 +61,15 @@ fn written(
     run: impl FnOnce(&Tensor) -> Result<()>,
 ) -> Result<()> {
     check_no_internal_overlap(self_)?;
+    written_anywhere(self_, inputs, fits, run)
+}
+/// [`written`] for kernels that write one element after the other, so that places may be shared.
+fn written_anywhere(
+    self_: &Tensor,
+    inputs: &[&Tensor],
+    fits: impl Fn(&Tensor) -> bool,
+    run: impl FnOnce(&Tensor) -> Result<()>,
+) -> Result<()> {
     if self_.device() == Device::Meta || self_.numel() == 0 {
         return Ok(());
     }
@@ -97,13 +106,16 @@ fn c_name(d: DType) -> String {
     }
 }
 /// The name of a dtype as the texts about masks have it.
-fn plain_name(d: DType) -> String {
+pub(crate) fn plain_name(d: DType) -> String {
     match d {
         DType::I64 => "long int".into(),
         DType::I32 => "int".into(),
         DType::I16 => "short int".into(),
         DType::I8 => "signed char".into(),
         DType::U8 => "unsigned char".into(),
+        DType::C32 => "c10::complex<c10::Half>".into(),
+        DType::C64 => "c10::complex<float>".into(),
+        DType::C128 => "c10::complex<double>".into(),
         other => c_name(other),
     }
 }

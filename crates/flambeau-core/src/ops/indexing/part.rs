@@ -1,12 +1,13 @@
 //! Copies of a tensor with a part replaced, and copies of a part.
 
 use super::fresh;
-use crate::ensure;
 use crate::error::Result;
 use crate::geometry::fmt_sizes;
 use crate::ops::copy::copy_into;
 use crate::ops::views;
+use crate::scalar::Scalar;
 use crate::tensor::Tensor;
+use crate::{ensure, ops};
 
 fn replaced(self_: &Tensor, src: &Tensor, part: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
     let out = fresh(self_)?;
@@ -58,4 +59,33 @@ pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<
         self_.sizes()[d]
     );
     crate::ops::clone(&crate::ops::narrow(self_, dim, start, length)?, Some(crate::MemoryFormat::Contiguous))
+}
+
+/// `fill_diagonal_`
+pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    let n = self_.dim();
+    ensure!(n >= 2, Runtime, "dimensions must larger than 1");
+    let (rows, columns) = (self_.sizes()[0], self_.sizes()[1]);
+    ensure!(
+        n == 2 || self_.sizes().iter().all(|s| *s == rows),
+        Runtime,
+        "all dimensions of input must be of equal length"
+    );
+    let step = |i: usize| self_.strides()[i];
+    let length = rows.min(columns);
+    let all: i64 = (0..n).map(step).sum();
+    let fill = |length: i64, from: i64, step: i64| -> Result<()> {
+        let diagonal = self_.view_raw([length], [step], self_.storage_offset() + from)?;
+        ops::fill_(&diagonal, fill_value)
+    };
+    fill(length, 0, all)?;
+    if wrap && n == 2 && rows > columns + 1 {
+        // one row is left out below each square; the next diagonal begins after it
+        let mut top = columns + 1;
+        while top < rows {
+            fill((rows - top).min(columns), top * step(0), all)?;
+            top += columns + 1;
+        }
+    }
+    Ok(())
 }

@@ -39,7 +39,9 @@ macro_rules! extreme_dim {
     ($($meta:ident $cpu:ident $all_meta:ident $all_cpu:ident $name:literal $kernel:ident $value:ident;)*) => {$(
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
-            Ok(values_indices(self_, &one_nonempty(self_, dim, concat!($name, "()"))?, keepdim))
+            let dims = one_nonempty(self_, dim, concat!($name, "()"))?;
+            ensure!(!self_.is_complex(), Type, concat!($name, "(): does not support complex input"));
+            Ok(values_indices(self_, &dims, keepdim))
         }
         #[doc = concat!("`", $name, ".dim`")]
         pub fn $cpu(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
@@ -100,7 +102,10 @@ extreme_value! {
 /// `aminmax`
 pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(OutMeta, OutMeta)> {
     ensure!(!self_.is_complex(), Type, "aminmax not implemented for {}", self_.dtype().scalar_type_name());
-    refuse_wide_unsigned(if dim.is_some() { "aminmax_cpu" } else { "aminmax_all_cpu" }, self_)?;
+    refuse_wide_unsigned(
+        if dim.is_some() || self_.dim() == 1 { "aminmax_cpu" } else { "aminmax_all_cpu" },
+        self_,
+    )?;
     let dims = match dim {
         Some(d) => {
             few_dims(self_.dim())?;

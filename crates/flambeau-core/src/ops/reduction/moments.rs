@@ -76,6 +76,13 @@ moment_forms! {
     std_mean_unbiased std_mean_dim std_mean (Tensor, Tensor);
 }
 
+/// There are no moments of 8-bit floats.
+fn no_narrow(d: crate::DType) -> Result<()> {
+    if matches!(d, crate::DType::F8E4M3 | crate::DType::F8E5M2) {
+        return Err(crate::Error::not_implemented_for("std_cpu", d));
+    }
+    Ok(())
+}
 /// `var_mean.correction`
 pub fn var_mean(
     self_: &Tensor,
@@ -89,6 +96,7 @@ pub fn var_mean(
         Unsupported,
         "var_mean only support floating point and complex dtypes"
     );
+    no_narrow(d)?;
     Ok((ops::var(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
 }
 /// `std_mean.correction`
@@ -104,5 +112,6 @@ pub fn std_mean(
         Unsupported,
         "std_mean only support floating point and complex dtypes"
     );
+    no_narrow(d)?;
     Ok((ops::std(self_, dim, correction, keepdim)?, ops::mean(self_, dim, keepdim, None)?))
 }

@@ -8,7 +8,7 @@ use crate::out::OutMeta;
 use crate::promotion::default_dtype;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
-use crate::{DType, Error, ensure, ops};
+use crate::{DType, Error, bail, ensure, ops};
 use flambeau_cpu::reduce::erased;
 
 /// `linalg_vector_norm`
@@ -108,4 +108,54 @@ pub fn logsumexp_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -
         return crate::ops::copy::copy_into(out, &r);
     }
     reduce_into("max_values_cpu", &x, &dims, out, erased::logsumexp)
+}
+
+/// `frobenius_norm`
+pub fn frobenius_norm(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    ensure!(
+        dim.len() <= 2,
+        Runtime,
+        "Expected at most 2 dimensions, but got {} dimensions instead.",
+        dim.len()
+    );
+    if !self_.dtype().is_floating() && !self_.is_complex() {
+        bail!(
+            Unsupported,
+            "norm(): input dtype should be either floating point or complex. Got {} instead.",
+            self_.dtype().scalar_type_name()
+        );
+    }
+    ops::linalg_vector_norm(self_, Scalar::Int(2), Some(dim), keepdim, None)
+}
+/// `norm_except_dim`
+pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+    if dim == -1 {
+        return ops::norm(v, Some(Scalar::Int(pow)), None, false, None);
+    }
+    let d = crate::geometry::wrap_dim(dim, v.dim())?;
+    let others: Vec<i64> = (0..v.dim()).filter(|i| *i != d).map(|i| i as i64).collect();
+    if others.is_empty() {
+        // nothing to sum over: an empty list of dims would mean all
+        return ops::norm(&ops::unsqueeze(v, -1)?, Some(Scalar::Int(pow)), Some(&[-1]), false, None);
+    }
+    ops::norm(v, Some(Scalar::Int(pow)), Some(&others), true, None)
+}
+/// `linalg__powsum`
+pub fn linalg_powsum(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Tensor> {
+    let d = dtype.unwrap_or(self_.dtype());
+    if !(d.is_floating() || d.is_complex()) {
+        return Err(Error::not_implemented_for("powsum_cpu", d));
+    }
+    let x = match dtype {
+        Some(d) => ops::to(self_, Some(d), None, None, None, false, false, None)?,
+        None => self_.clone(),
+    };
+    let power = ops::pow(&ops::abs(&x)?, &crate::ergonomic::wrapped_number(ord)?)?;
+    ops::sum(&power, dim, keepdim, None)
 }

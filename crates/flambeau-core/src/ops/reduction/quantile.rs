@@ -16,6 +16,11 @@ fn quantile_of(
     ignore_nan: bool,
 ) -> Result<Tensor> {
     let name = if ignore_nan { "nanquantile" } else { "quantile" };
+    ensure!(
+        matches!(interpolation, "linear" | "lower" | "higher" | "midpoint" | "nearest"),
+        Runtime,
+        "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+    );
     ensure!(self_.numel() > 0, Runtime, "{name}() input tensor must be non-empty");
     ensure!(q.dim() <= 1, Runtime, "{name}() q must be a scalar or 1D tensor");
     ensure!(
@@ -27,11 +32,6 @@ fn quantile_of(
         self_.dtype() == q.dtype(),
         Runtime,
         "quantile() q tensor must be same dtype as the input tensor"
-    );
-    ensure!(
-        matches!(interpolation, "linear" | "lower" | "higher" | "midpoint" | "nearest"),
-        Runtime,
-        "{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
     );
     if q.device() != Device::Meta {
         for v in q.try_to_vec::<f64>()? {

@@ -61,7 +61,8 @@ fn k_integral(x: f64, v: f64) -> f64 {
     loop {
         let s = (0.5 * t).sinh();
         let e = -2.0 * x * s * s;
-        if e < -45.0 {
+        // the end of the tail; NaN where x is beyond all numbers
+        if e < -45.0 || e.is_nan() {
             return sum * h;
         }
         sum += e.exp() * (v * t).cosh();

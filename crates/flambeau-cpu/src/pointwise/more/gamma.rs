@@ -69,10 +69,12 @@ pub fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return crate::vmath::double::digamma::<crate::isa::Portable>(x);
     }
-    if n == 1.0 {
+    // -1 asks for order 1 as single precision has it
+    if n.abs() == 1.0 {
         if x < 0.5 {
             // the sine of the whole argument: finite at the poles, as PyTorch has it
-            let s = PI / (PI * x).sin();
+            let turn = if n < 0.0 { f64::from(std::f32::consts::PI * x as f32) } else { PI * x };
+            let s = PI / turn.sin();
             return if x == 0.0 { f64::INFINITY } else { s * s - zeta(2.0, 1.0 - x) };
         }
         return if x.is_infinite() { 0.0 } else { zeta(2.0, x) };

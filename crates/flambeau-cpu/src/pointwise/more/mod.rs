@@ -5,6 +5,7 @@ mod bessel;
 mod gamma;
 mod normal;
 mod orthogonal;
+mod sampling;
 
 use super::{Loop, Pointwise};
 use crate::DType;
@@ -80,6 +81,10 @@ rare! {
     IGAMMA = "igamma" (a, x) true cost 300000 => |a, x| gamma::igamma(a, x);
     /// Regularised upper incomplete gamma function.
     IGAMMAC = "igammac" (a, x) true cost 300000 => |a, x| gamma::igammac(a, x);
+    /// Derivative of a gamma variate `x` for its shape.
+    STANDARD_GAMMA_GRAD = "_standard_gamma_grad" (a, x) false cost 300000 => |a, x| sampling::gamma(a, x);
+    /// Derivative of a component `x` of a Dirichlet variate for its concentration.
+    DIRICHLET_GRAD = "_dirichlet_grad" (x, a, total) false cost 300000 => |x, a, total| sampling::dirichlet(x, a, total);
     /// Chebyshev polynomial of the first kind.
     CHEBYSHEV_T = "chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(x, n);
     /// Chebyshev polynomial of the second kind.

@@ -110,7 +110,62 @@ pub fn grid_sample(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
         ),
     };
-    let aligned = align_corners.unwrap_or(false);
+    sampled(input, grid, mode, outside, align_corners.unwrap_or(false))
+}
+/// [`grid_sample`] with numbers for the modes.
+fn by_number(input: &Tensor, grid: &Tensor, mode: i64, padding: i64, aligned: bool) -> Result<Tensor> {
+    let mode = match mode {
+        0 => "bilinear",
+        1 => "nearest",
+        2 => "bicubic",
+        _ => bail!(Value, "grid_sampler(): unknown interpolation mode {mode}"),
+    };
+    let outside = match padding {
+        0 => Outside::Zeros,
+        1 => Outside::Border,
+        2 => Outside::Reflection,
+        _ => bail!(Value, "grid_sampler(): unknown padding mode {padding}"),
+    };
+    sampled(input, grid, mode, outside, aligned)
+}
+/// `grid_sampler`
+pub fn grid_sampler(input: &Tensor, grid: &Tensor, mode: i64, padding: i64, aligned: bool) -> Result<Tensor> {
+    by_number(input, grid, mode, padding, aligned)
+}
+/// `grid_sampler_2d`
+pub fn grid_sampler_2d(
+    input: &Tensor,
+    grid: &Tensor,
+    mode: i64,
+    padding: i64,
+    aligned: bool,
+) -> Result<Tensor> {
+    ensure!(
+        input.dim() == 4,
+        Runtime,
+        "grid_sampler(): expected 4D input, but got input with sizes {}",
+        fmt_sizes(input.sizes())
+    );
+    by_number(input, grid, mode, padding, aligned)
+}
+/// `grid_sampler_3d`
+pub fn grid_sampler_3d(
+    input: &Tensor,
+    grid: &Tensor,
+    mode: i64,
+    padding: i64,
+    aligned: bool,
+) -> Result<Tensor> {
+    ensure!(
+        input.dim() == 5,
+        Runtime,
+        "grid_sampler(): expected 5D input, but got input with sizes {}",
+        fmt_sizes(input.sizes())
+    );
+    by_number(input, grid, mode, padding, aligned)
+}
+
+fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned: bool) -> Result<Tensor> {
     let (x, g) = (input.sizes(), grid.sizes());
     ensure!(
         input.dtype() == grid.dtype(),
@@ -153,8 +208,8 @@ pub fn grid_sample(
         Runtime,
         "grid_sampler(): bicubic interpolation only supports 4D input"
     );
-    if input.dtype().is_complex() {
-        let kernel = if n == 2 { "grid_sampler_2d_cpu_kernel_impl" } else { "grid_sampler_3d_cpu" };
+    if !input.dtype().is_floating() {
+        let kernel = if n == 2 { "grid_sampler_2d_cpu_kernel_impl" } else { "grid_sampler3d_cpu" };
         return Err(Error::not_implemented_for(kernel, input.dtype()));
     }
     // slowest dimension first: the grid's last column belongs to it

@@ -368,3 +368,59 @@ pub fn upsample_bilinear(
 ) -> Result<Tensor> {
     interpolate(input, size, scale_factor, "bilinear", Some(true), None, false)
 }
+
+/// `_upsample_bilinear2d_aa`
+pub fn upsample_bilinear2d_aa(
+    self_: &Tensor,
+    output_size: &[i64],
+    align_corners: bool,
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+) -> Result<Tensor> {
+    let x = self_.sizes();
+    ensure!(x.len() == 4, Runtime, "It is expected input_size equals to 4, but got size {}", x.len());
+    let [h, w] = output_size else {
+        bail!(Runtime, "It is expected output_size equals to 2, but got size {}", output_size.len());
+    };
+    ensure!(
+        x[2] > 0 && x[3] > 0 && *h > 0 && *w > 0,
+        Runtime,
+        "Input and output sizes should be greater than 0, but got input (H: {}, W: {}) output (H: {h}, W: {w})",
+        x[2],
+        x[3]
+    );
+    let d = self_.dtype();
+    if !(d.is_floating() || d == DType::U8) {
+        return Err(Error::not_implemented_for("compute_index_ranges_weights", d));
+    }
+    flambeau_core::geometry::checked_bytes(&[x[0], x[1], *h, *w], self_.element_size())?;
+    let y = cast(self_, if d == DType::F64 { d } else { DType::F32 })?;
+    let y = crate::ops::resample(&y, 3, *w, "linear", align_corners, true, scales_w)?;
+    let y = crate::ops::resample(&y, 2, *h, "linear", align_corners, true, scales_h)?;
+    // bytes are rounded, not cut
+    let y = if d == DType::U8 { flambeau_core::ops::round(&y, 0)? } else { y };
+    cast(&y, d)
+}
+/// `_upsample_bilinear2d_aa.vec`
+pub fn upsample_bilinear2d_aa_vec(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    match (output_size, scale_factors) {
+        (Some(size), None) => crate::ops::upsample_bilinear2d_aa(input, size, align_corners, None, None),
+        (None, Some(&[h, w])) if input.dim() == 4 => {
+            let scaled = |d: usize, s: f64| -> Result<i64> {
+                let size = (input.sizes()[d] as f64 * s).floor();
+                let fits = size >= i64::MIN as f64 && size < i64::MAX as f64;
+                ensure!(fits, Runtime, "value cannot be converted to type int64_t without overflow");
+                Ok(size as i64)
+            };
+            let size = [scaled(2, h)?, scaled(3, w)?];
+            crate::ops::upsample_bilinear2d_aa(input, &size, align_corners, Some(h), Some(w))
+        }
+        (None, Some(f)) => bail!(Runtime, "scale_factors: expected 2 of a 4-D input, got {}", f.len()),
+        _ => bail!(Runtime, "Must specify exactly one of output_size and scale_factors"),
+    }
+}

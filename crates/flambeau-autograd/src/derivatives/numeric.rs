@@ -1,0 +1,8 @@
+//! Numerical differences, segments, histograms, parts of numbers.
+
+use flambeau_core::{Result, Tensor};
+
+/// [`crate::formula::no_derivative`] of a list of tensors.
+pub fn no_derivative_list(op: &str) -> Result<Vec<Option<Tensor>>> {
+    crate::formula::no_derivative(op).map(|t| vec![Some(t)])
+}

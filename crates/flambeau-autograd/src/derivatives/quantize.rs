@@ -1,0 +1,1 @@
+//! Rounding to quantized numbers: the formulas stand in the rows.

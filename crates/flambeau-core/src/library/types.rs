@@ -1,0 +1,182 @@
+//! Types, their attributes and constants by name: `torch.finfo`, `torch.Size`, `torch.device`, `torch.float32`.
+
+use super::NativeFn;
+use super::object::{Kwargs, Object, ObjectRef, no_attribute};
+use super::slots::Slots;
+use crate::error::{Error, Result};
+use crate::type_info::{FInfo, IInfo, finfo, iinfo};
+use crate::value::{FromValue, NamedTuple, Value};
+use crate::{DType, Device, Layout, MemoryFormat, promotion};
+use std::any::Any;
+
+impl Object for FInfo {
+    fn type_name(&self) -> &'static str {
+        "finfo"
+    }
+    fn attribute(&self, name: &str) -> Result<Value> {
+        Ok(match name {
+            "bits" => Value::Int(i64::from(self.bits)),
+            "eps" => Value::Float(self.eps),
+            "max" => Value::Float(self.max),
+            "min" => Value::Float(self.min),
+            "tiny" => Value::Float(self.tiny),
+            "smallest_normal" => Value::Float(self.smallest_normal),
+            "resolution" => Value::Float(self.resolution),
+            "dtype" => Value::Str(self.dtype.name().into()),
+            _ => return Err(no_attribute("torch.finfo", name)),
+        })
+    }
+    fn repr(&self) -> String {
+        self.to_string()
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+impl Object for IInfo {
+    fn type_name(&self) -> &'static str {
+        "iinfo"
+    }
+    fn attribute(&self, name: &str) -> Result<Value> {
+        // uint64's largest number is no i64
+        let int = |v: i128| i64::try_from(v).map_or(Value::Float(v as f64), Value::Int);
+        Ok(match name {
+            "bits" => Value::Int(i64::from(self.bits)),
+            "max" => int(self.max),
+            "min" => int(self.min),
+            "dtype" => Value::Str(self.dtype.name().into()),
+            _ => return Err(no_attribute("torch.iinfo", name)),
+        })
+    }
+    fn repr(&self) -> String {
+        self.to_string()
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn size(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new("Size", &["iterable"], args, kwargs)?;
+    let items = match s.values[0] {
+        None => &[][..],
+        Some(v) => match (v, v.items()) {
+            (_, Some(l)) => l,
+            (Value::Str(t), None) if !t.is_empty() => {
+                return Err(Error::type_("torch.Size() takes an iterable of 'int' (item 0 is 'str')"));
+            }
+            _ => return Err(Error::type_(format!("'{}' object is not iterable", v.type_name()))),
+        },
+    };
+    let mut sizes = Vec::new();
+    for (i, v) in items.iter().enumerate() {
+        match v {
+            Value::Int(n) => sizes.push(*n),
+            other => {
+                return Err(Error::type_(format!(
+                    "torch.Size() takes an iterable of 'int' (item {i} is '{}')",
+                    other.type_name()
+                )));
+            }
+        }
+    }
+    Ok(vec![NamedTuple::size(&sizes).into()])
+}
+
+/// `torch.device("cuda", 1)`, `torch.device("cuda:1")`, `torch.device(1)`: a bare number is a CUDA ordinal.
+fn device(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new("device", &["type", "index"], args, kwargs)?;
+    let index = s.get::<i64>(1)?;
+    let d = match (s.must(0)?, index) {
+        (Value::Device(d), None) => *d,
+        (Value::Str(t), None) => Device::parse(t)?,
+        (Value::Str(t), Some(i)) if t.contains(':') => {
+            return Err(Error::runtime(format!(
+                "type (string) must not include an index because index was passed explicitly: {t} ({i})"
+            )));
+        }
+        (Value::Str(t), Some(i)) => Device::parse(&format!("{t}:{i}"))?,
+        (Value::Int(i), None) => Device::parse(&format!("cuda:{i}"))?,
+        (v, _) => {
+            return Err(Error::type_(format!(
+                "device() received an invalid combination of arguments - got ({})",
+                v.type_name()
+            )));
+        }
+    };
+    Ok(vec![Value::Device(d)])
+}
+
+/// Name and body.
+pub(super) const NATIVE: &[(&str, NativeFn)] = &[
+    ("torch.finfo", |a, k| {
+        let s = Slots::new("finfo", &["type"], a, k)?;
+        let d = s.get::<DType>(0)?.unwrap_or_else(promotion::default_dtype);
+        Ok(vec![Value::Object(ObjectRef::new(finfo(d)?))])
+    }),
+    ("torch.iinfo", |a, k| {
+        let s = Slots::new("iinfo", &["type"], a, k)?;
+        Ok(vec![Value::Object(ObjectRef::new(iinfo(DType::from_value(s.must(0)?)?)?))])
+    }),
+    ("torch.nn.Parameter", |a, k| {
+        let s = Slots::new("Parameter", &["data", "requires_grad"], a, k)?;
+        let t = s.tensor()?.alias_parameter();
+        if s.get::<bool>(1)?.unwrap_or(true) {
+            t.try_requires_grad_(true)?;
+        }
+        Ok(vec![Value::Tensor(t)])
+    }),
+    ("torch.Size", size),
+    ("torch.device", device),
+];
+
+/// Further names of dtypes.
+const DTYPE_ALIASES: [&str; 9] =
+    ["half", "float", "double", "short", "int", "long", "chalf", "cfloat", "cdouble"];
+const LAYOUTS: [Layout; 7] = [
+    Layout::Strided,
+    Layout::SparseCoo,
+    Layout::SparseCsr,
+    Layout::SparseCsc,
+    Layout::SparseBsr,
+    Layout::SparseBsc,
+    Layout::Jagged,
+];
+const FORMATS: [MemoryFormat; 4] = [
+    MemoryFormat::Contiguous,
+    MemoryFormat::Preserve,
+    MemoryFormat::ChannelsLast,
+    MemoryFormat::ChannelsLast3d,
+];
+const NUMBERS: [(&str, f64); 4] =
+    [("e", std::f64::consts::E), ("inf", f64::INFINITY), ("nan", f64::NAN), ("pi", std::f64::consts::PI)];
+
+/// What a name that is no function stands for: `torch.float32`, `torch.strided`, `torch.pi`, `torch.newaxis`.
+pub fn constant(path: &str) -> Option<Value> {
+    let name = path.strip_prefix("torch.")?;
+    if let Some((_, v)) = NUMBERS.iter().find(|(n, _)| *n == name) {
+        return Some(Value::Float(*v));
+    }
+    if name == "newaxis" {
+        return Some(Value::None);
+    }
+    if name == "default_generator" {
+        return Some(Value::Generator(crate::generator::default_generator().clone()));
+    }
+    let dtype = DType::from_name(name).map(Value::DType);
+    let layout = || Layout::from_name(name).map(Value::Layout);
+    dtype.or_else(layout).or_else(|| MemoryFormat::from_name(name).map(Value::MemoryFormat))
+}
+
+/// All names that [`constant`] knows.
+pub fn constant_names() -> Vec<String> {
+    let numbers = NUMBERS.iter().map(|n| n.0);
+    let dtypes = flambeau_cpu::dtype::ALL_DTYPES.iter().map(|d| d.name()).chain(DTYPE_ALIASES);
+    let rest = LAYOUTS.iter().map(|l| l.name()).chain(FORMATS.iter().map(|f| f.name()));
+    numbers
+        .chain(dtypes)
+        .chain(rest)
+        .chain(["newaxis", "default_generator"])
+        .map(|n| format!("torch.{n}"))
+        .collect()
+}

@@ -1,0 +1,99 @@
+//! Numerical differences, segments, histograms, hashes, parts of numbers.
+
+mod gradient;
+mod histogram;
+mod segment;
+
+pub use gradient::*;
+pub use histogram::*;
+pub use segment::*;
+
+use crate::access::Access;
+use crate::device::Device;
+use crate::error::Result;
+use crate::geometry::{SizeVec, wrap_dim};
+use crate::ops::copy::{cast_to, contiguous_raw, copy_into};
+use crate::ops::reduction::{few_dims, reduced_dims, reduced_sizes};
+use crate::out::OutMeta;
+use crate::tensor::Tensor;
+use crate::{DType, Error, ensure, ops};
+
+/// `frexp`
+pub fn frexp_meta(self_: &Tensor) -> Result<(OutMeta, OutMeta)> {
+    ensure!(self_.dtype().is_floating(), Runtime, "torch.frexp() only supports floating-point dtypes");
+    let like = |d| OutMeta::of(self_.sizes(), d, self_.device());
+    Ok((like(self_.dtype()), like(DType::I32)))
+}
+/// `frexp`
+pub fn frexp_cpu(self_: &Tensor, mantissa: &Tensor, exponent: &Tensor) -> Result<()> {
+    let x = contiguous_raw(self_)?;
+    let a = Access::new(&[&x], &[mantissa, exponent])?;
+    flambeau_cpu::frexp::erased::frexp(a.any(0)?, a.any_mut(0)?, a.slice_mut::<i32>(1)?)
+        .ok_or_else(|| Error::not_implemented_for("frexp", x.dtype()))
+}
+
+/// `hash_tensor`
+pub fn hash_tensor_meta(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<OutMeta> {
+    ensure!(mode == 0, Runtime, "Unknown hash_tensor mode: {mode}");
+    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8};
+    if !matches!(self_.dtype(), Bool | U8 | I8 | I16 | I32 | I64 | F16 | BF16 | F32 | F64) {
+        return Err(Error::not_implemented_for("xor_sum_cpu", self_.dtype()));
+    }
+    few_dims(self_.dim())?;
+    let dims = reduced_dims(self_.dim(), Some(dim))?;
+    if self_.numel() == 0 {
+        for d in &dims {
+            ensure!(
+                self_.sizes()[*d] != 0,
+                Index,
+                "hash_tensor: Expected reduction dim {d} to have non-zero size."
+            );
+        }
+    }
+    if self_.dim() == 0 {
+        dim.iter().try_for_each(|d| wrap_dim(*d, 0).map(drop))?;
+    }
+    Ok(OutMeta::new(reduced_sizes(self_.sizes(), &dims, keepdim), DType::U64, self_.device()))
+}
+/// `hash_tensor`: half of the rows is combined with the other half, until one is left.
+pub fn hash_tensor_cpu(self_: &Tensor, dim: &[i64], _keepdim: bool, _mode: i64, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let wide = if self_.dtype().is_floating() { DType::F64 } else { DType::I64 };
+    let x = cast_to(&self_.alias_detached(), wide)?;
+    let dims = reduced_dims(x.dim(), Some(dim))?;
+    let kept = (0..x.dim()).filter(|d| !dims.contains(d));
+    let order: SizeVec = dims.iter().copied().chain(kept).map(|d| d as i64).collect();
+    let rows: i64 = dims.iter().map(|d| x.sizes()[*d]).product();
+    let x = contiguous_raw(&ops::permute(&x, &order)?)?;
+    let mut x = ops::view_dtype(&ops::reshape(&x, &[rows, -1])?, DType::I64)?;
+    loop {
+        let n = x.sizes()[0];
+        if n == 1 {
+            break;
+        }
+        let half = n / 2;
+        let y = ops::bitwise_xor(&ops::narrow(&x, 0, 0, half)?, &ops::narrow(&x, 0, half, half)?)?;
+        if n % 2 == 1 {
+            ops::bitwise_xor_(&ops::narrow(&y, 0, 0, 1)?, &ops::narrow(&x, 0, n - 1, 1)?)?;
+        }
+        x = y;
+    }
+    copy_into(out, &ops::reshape(&ops::view_dtype(&x, DType::U64)?, out.sizes())?)
+}
+
+/// One row of numbers as a tensor.
+fn vector<T: crate::Element>(v: Vec<T>) -> Result<Tensor> {
+    let n = v.len() as i64;
+    Tensor::from_vec_raw(v, &[n])
+}
+/// Refuses what has no elements to look at.
+fn has_data(t: &Tensor, name: &str) -> Result<()> {
+    ensure!(
+        t.device() != Device::Meta,
+        Unsupported,
+        "{name}: the result depends on the elements, which a meta tensor does not have"
+    );
+    Ok(())
+}

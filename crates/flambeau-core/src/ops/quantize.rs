@@ -1,0 +1,169 @@
+//! Rounding to what quantized numbers can hold, with numbers that stay floats.
+
+use crate::ergonomic::wrapped_number;
+use crate::error::{Error, Result};
+use crate::geometry::SizeVec;
+use crate::scalar::Scalar;
+use crate::tensor::Tensor;
+use crate::{DType, ensure, ops};
+
+fn number(v: f64) -> Result<Tensor> {
+    wrapped_number(Scalar::Float(v))
+}
+fn check_range(quant_min: i64, quant_max: i64) -> Result<()> {
+    ensure!(
+        quant_min <= quant_max,
+        Runtime,
+        "`quant_min` should be less than or         equal to `quant_max`."
+    );
+    Ok(())
+}
+const ZERO_POINT: &str = "`zero_point` must be between `quant_min` and `quant_max`.";
+
+/// Halves are computed with in float32.
+fn wide(x: &Tensor) -> Result<Tensor> {
+    let d = if matches!(x.dtype(), DType::F16 | DType::BF16) { DType::F32 } else { x.dtype() };
+    ops::to(x, Some(d), None, None, None, false, false, None)
+}
+/// Integers as floats, back to numbers, and which integers were in the range; those that are no number become the least.
+fn rounded(
+    x: &Tensor,
+    q: &Tensor,
+    scale: &Tensor,
+    zero: &Tensor,
+    low: i64,
+    high: i64,
+) -> Result<(Tensor, Tensor)> {
+    let (a, b) = (number(low as f64)?, number(high as f64)?);
+    let mask = ops::logical_and(&ops::ge(q, &a)?, &ops::le(q, &b)?)?;
+    let (a, b) = (Scalar::Float(low as f64), Scalar::Float(high as f64));
+    let kept = ops::clamp(&ops::where_(&ops::isnan(q)?, &number(low as f64)?, q)?, Some(a), Some(b))?;
+    let y = ops::mul(&ops::sub(&kept, zero, Scalar::Int(1))?, scale)?;
+    Ok((ops::to(&y, Some(x.dtype()), None, None, None, false, false, None)?, mask))
+}
+
+/// `fake_quantize_per_tensor_affine_cachemask`
+pub fn fake_quantize_per_tensor_affine_cachemask(
+    self_: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<(Tensor, Tensor)> {
+    check_range(quant_min, quant_max)?;
+    ensure!((quant_min..=quant_max).contains(&zero_point), Runtime, "{ZERO_POINT}");
+    if !self_.dtype().is_floating() {
+        return Err(Error::not_implemented_for(
+            "fake_quantize_tensor_cachemask_kernel_type_handling",
+            self_.dtype(),
+        ));
+    }
+    let x = wide(&self_.alias_detached())?;
+    // scale and its inverse are numbers of float32
+    let scale = scale as f32;
+    let zero = number(zero_point as f64)?;
+    let q = ops::round(&ops::mul(&x, &number(f64::from(1.0 / scale))?)?, 0)?;
+    let q = ops::add(&q, &zero, Scalar::Int(1))?;
+    rounded(self_, &q, &number(f64::from(scale))?, &zero, quant_min, quant_max)
+}
+/// `fake_quantize_per_tensor_affine`
+pub fn fake_quantize_per_tensor_affine(
+    self_: &Tensor,
+    scale: f64,
+    zero_point: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    Ok(ops::fake_quantize_per_tensor_affine_cachemask(self_, scale, zero_point, quant_min, quant_max)?.0)
+}
+/// `fake_quantize_per_tensor_affine.tensor_qparams`
+pub fn fake_quantize_per_tensor_affine_by(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    let (scale, zero) = (scale.alias_detached(), zero_point.alias_detached());
+    ops::fake_quantize_per_tensor_affine(self_, scale.try_item()?, zero.try_item()?, quant_min, quant_max)
+}
+
+/// `fake_quantize_per_channel_affine_cachemask`
+pub fn fake_quantize_per_channel_affine_cachemask(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<(Tensor, Tensor)> {
+    let rank = self_.dim() as i64;
+    ensure!(
+        matches!(scale.dtype(), DType::F32 | DType::BF16),
+        Runtime,
+        "Scale must be Float or BFloat16, found {}",
+        scale.dtype().scalar_type_name()
+    );
+    ensure!(
+        matches!(zero_point.dtype(), DType::I32 | DType::F32 | DType::F16),
+        Runtime,
+        "Zero-point must be Int32, Float or Half, found {}",
+        zero_point.dtype().scalar_type_name()
+    );
+    ensure!(scale.dim() == 1, Runtime, "scale should be a 1-D tensor");
+    ensure!(zero_point.dim() == 1, Runtime, "zero point should be a 1-D tensor");
+    ensure!(
+        scale.numel() == zero_point.numel(),
+        Runtime,
+        "scale and zero-point need to have the same dimensions"
+    );
+    let d = crate::geometry::wrap_dim_strict(axis, self_.dim())?;
+    ensure!(
+        scale.numel() == self_.sizes()[d],
+        Runtime,
+        "dimensions of scale and zero-point are not consistent with input tensor"
+    );
+    check_range(quant_min, quant_max)?;
+    let zero = zero_point.alias_detached();
+    let inside = zero.try_to_vec::<f64>()?.iter().all(|z| (quant_min as f64..=quant_max as f64).contains(z));
+    ensure!(inside, Runtime, "{ZERO_POINT}");
+    ensure!(
+        (0..=rank).contains(&axis),
+        Runtime,
+        "`axis` must be between 0 and number of dimensions of input"
+    );
+    if !self_.dtype().is_floating() {
+        return Err(Error::not_implemented_for(
+            "fake_quantize_channel_cachemask_cpu_type_handling",
+            self_.dtype(),
+        ));
+    }
+    let mut shape = SizeVec::from_elem(1, self_.dim());
+    shape[d] = -1;
+    let along = |t: &Tensor| {
+        let t = ops::to(t, Some(DType::F32), None, None, None, false, false, None)?;
+        ops::reshape(&t, &shape)
+    };
+    let whole = zero.dtype() == DType::I32;
+    let (scale, zero) = (along(&scale.alias_detached())?, along(&zero)?);
+    let x = ops::mul(&wide(&self_.alias_detached())?, &ops::reciprocal(&scale)?)?;
+    // fractional zero points are added before rounding, whole ones after
+    let q = if whole {
+        ops::add(&ops::round(&x, 0)?, &zero, Scalar::Int(1))?
+    } else {
+        ops::round(&ops::add(&x, &zero, Scalar::Int(1))?, 0)?
+    };
+    rounded(self_, &q, &scale, &zero, quant_min, quant_max)
+}
+/// `fake_quantize_per_channel_affine`
+pub fn fake_quantize_per_channel_affine(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Result<Tensor> {
+    let (scale, zero) = (scale.alias_detached(), zero_point.alias_detached());
+    Ok(ops::fake_quantize_per_channel_affine_cachemask(self_, &scale, &zero, axis, quant_min, quant_max)?.0)
+}
