@@ -246,9 +246,10 @@ impl Maker {
                 let list = [a, b].into_iter().flatten().map(|(t, _)| Value::Tensor(t)).collect();
                 return (Value::List(list), vec![Some(0), Some(1)]);
             }
-            (Default_::Required, Ty::OptTensor | Ty::OptInt | Ty::OptIntList(_) | Ty::OptGenerator) => {
-                Value::None
-            }
+            (
+                Default_::Required,
+                Ty::OptTensor | Ty::OptInt | Ty::OptIntList(_) | Ty::OptBool | Ty::OptGenerator,
+            ) => Value::None,
             (Default_::Required, Ty::Int) => Value::Int(i64::from(arg.name != "dim0" && arg.name != "axis0")),
             (Default_::Required, Ty::Scalar | Ty::Float) => Value::Float(0.5),
             (Default_::Required, Ty::ScalarList) => Value::List(vec![Value::Float(0.5), Value::Float(2.0)]),
