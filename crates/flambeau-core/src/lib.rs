@@ -38,6 +38,7 @@ pub mod layout;
 pub mod library;
 pub mod literal;
 pub mod out;
+pub mod overrides;
 pub mod planned;
 pub mod print;
 pub mod promotion;

@@ -122,8 +122,15 @@ pub mod quasirandom {
 
 /// Operators and classes by name (`torch.library`).
 pub mod library {
+    pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
     pub use flambeau_core::Value;
+    pub use flambeau_core::library::custom::*;
     pub use flambeau_core::library::*;
+}
+
+/// Modes that see every operator call (`torch.overrides`, `torch.utils._python_dispatch`).
+pub mod overrides {
+    pub use flambeau_core::overrides::*;
 }
 
 /// Checkpoints, safetensors and arrays in files.

@@ -2247,8 +2247,11 @@ fn where_nonzero_adaptor(condition: &Tensor) -> Result<Vec<Tensor>> {
 /// Type of [`NONZERO_STATIC`].
 pub type NonzeroStaticFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `nonzero_static`: The first `size` rows of `nonzero`, filled up with `fill_value`.
-pub static NONZERO_STATIC: Op<NonzeroStaticFn> =
-    Op::new(&NONZERO_STATIC_INFO, &[(Key::Cpu, f::nonzero_static)], nonzero_static_adaptor);
+pub static NONZERO_STATIC: Op<NonzeroStaticFn> = Op::new(
+    &NONZERO_STATIC_INFO,
+    &[(Key::Cpu, f::nonzero_static), (Key::Meta, f::nonzero_static_meta_fn)],
+    nonzero_static_adaptor,
+);
 static NONZERO_STATIC_INFO: OpInfo = OpInfo {
     name: "nonzero_static",
     owner: "flambeau-core",

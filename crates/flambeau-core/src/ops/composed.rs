@@ -77,7 +77,8 @@ pub fn diff(
     }
     if n >= size || x.device() == Device::Meta {
         // nothing is left, or only the size is asked for
-        return ops::clone(&ops::narrow(&x, d as i64, 0, (size - n).max(0))?, None);
+        let format = (size <= n).then_some(crate::MemoryFormat::Contiguous);
+        return ops::clone(&ops::narrow(&x, d as i64, 0, (size - n).max(0))?, format);
     }
     for _ in 0..n {
         let rest = x.sizes()[d] - 1;
@@ -478,8 +479,20 @@ fn isin_takes(d: DType) -> Result<()> {
     Ok(())
 }
 fn found_among(elements: &Tensor, test_elements: &Tensor, invert: bool) -> Result<Tensor> {
-    let pairs = ops::eq(&ops::unsqueeze(elements, -1)?, &ops::flatten(test_elements, 0, -1)?)?;
-    let found = ops::any_dim(&pairs, -1, false)?;
+    let found = if test_elements.dim() == 0 {
+        ops::eq(elements, test_elements)?
+    } else if elements.numel().saturating_mul(test_elements.numel()) > 1 << 16
+        && elements.dtype() == test_elements.dtype()
+    {
+        // every pair would be too much: the place where each element belongs among the sorted ones
+        let sorted = ops::sort(&ops::flatten(test_elements, 0, -1)?, 0, false)?.0;
+        let at = ops::searchsorted(&sorted, elements, false, false, None, None)?;
+        let last = Scalar::Int(sorted.numel() - 1);
+        ops::eq(&ops::take(&sorted, &ops::clamp(&at, None, Some(last))?)?, elements)?
+    } else {
+        let pairs = ops::eq(&ops::unsqueeze(elements, -1)?, &ops::flatten(test_elements, 0, -1)?)?;
+        ops::any_dim(&pairs, -1, false)?
+    };
     if invert { ops::logical_not(&found) } else { Ok(found) }
 }
 /// `isin.Tensor_Scalar`
@@ -495,7 +508,12 @@ pub fn isin_number(elements: &Tensor, test_element: Scalar, _unique: bool, inver
 }
 /// `isin.Scalar_Tensor`
 pub fn number_isin(element: Scalar, test_elements: &Tensor, unique: bool, invert: bool) -> Result<Tensor> {
-    isin(&number(element)?, test_elements, unique, invert)
+    let element = number(element)?;
+    let element = match test_elements.device() {
+        Device::Meta => Tensor::empty_raw(&[], element.dtype(), Device::Meta)?,
+        _ => element,
+    };
+    isin(&element, test_elements, unique, invert)
 }
 
 /// `cdist`

@@ -333,7 +333,7 @@ pub type NativeBatchNormBackwardFn = fn(
 /// `native_batch_norm_backward`: Gradients of batch normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_BATCH_NORM_BACKWARD: Op<NativeBatchNormBackwardFn> = Op::new(
     &NATIVE_BATCH_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_batch_norm_backward)],
+    &[(Key::Cpu, f::native_batch_norm_backward), (Key::Meta, f::native_batch_norm_backward_meta_fn)],
     native_batch_norm_backward_adaptor,
 );
 static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -743,7 +743,7 @@ pub type NativeLayerNormBackwardFn = fn(
 /// `native_layer_norm_backward`: Gradients of layer normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_LAYER_NORM_BACKWARD: Op<NativeLayerNormBackwardFn> = Op::new(
     &NATIVE_LAYER_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_layer_norm_backward)],
+    &[(Key::Cpu, f::native_layer_norm_backward), (Key::Meta, f::native_layer_norm_backward_meta_fn)],
     native_layer_norm_backward_adaptor,
 );
 static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -893,7 +893,7 @@ pub type FusedRmsNormBackwardFn =
 /// `_fused_rms_norm_backward`: Gradients of RMS normalisation; empty tensors for those that the mask leaves out.
 pub static FUSED_RMS_NORM_BACKWARD: Op<FusedRmsNormBackwardFn> = Op::new(
     &FUSED_RMS_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_rms_norm_backward)],
+    &[(Key::Cpu, f::fused_rms_norm_backward), (Key::Meta, f::fused_rms_norm_backward_meta_fn)],
     fused_rms_norm_backward_adaptor,
 );
 static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1138,7 +1138,7 @@ pub type NativeGroupNormBackwardFn = fn(
 /// `native_group_norm_backward`: Gradients of group normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_GROUP_NORM_BACKWARD: Op<NativeGroupNormBackwardFn> = Op::new(
     &NATIVE_GROUP_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_group_norm_backward)],
+    &[(Key::Cpu, f::native_group_norm_backward), (Key::Meta, f::native_group_norm_backward_meta_fn)],
     native_group_norm_backward_adaptor,
 );
 static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {

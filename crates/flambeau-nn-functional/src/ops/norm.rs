@@ -6,7 +6,7 @@ use super::util::{done, plain, plain_opt, torch_size, wide};
 use crate::kernel::{batch_norm as channel_kernels, rows_norm as row_kernels};
 use flambeau_core::access::Access;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{DType, Error, Result, Tensor, ensure, ops as core_ops};
+use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops as core_ops};
 use flambeau_cpu::batch_norm::NormShape;
 use flambeau_cpu::{Any, AnyMut};
 use smallvec::SmallVec;
@@ -209,6 +209,9 @@ pub fn native_batch_norm_backward(
     } else {
         // 1 / sqrt(var + eps), once per channel
         let inv = running_var.map(|v| -> Result<Tensor> {
+            if v.device() == Device::Meta {
+                return Ok(v.clone());
+            }
             let d = stat_dtype(input, Some(v));
             let v = super::util::cast(v, DType::F64)?.try_to_vec::<f64>()?;
             let v: Vec<f64> = v.iter().map(|v| 1.0 / (v + eps).sqrt()).collect();
@@ -230,7 +233,7 @@ pub fn native_batch_norm_backward(
     let gx = wanted(output_mask[0], Some(&x))?;
     let gw = wanted(output_mask[1], Some(&stat))?;
     let gb = wanted(output_mask[2], Some(&stat))?;
-    {
+    if input.device() != Device::Meta {
         let mut o = Operands::default();
         let (ig, ix, iw) = (o.read(&g), o.read(&x), o.read_opt(&w));
         let (im, is) = (o.read(&mean), o.read(&invstd));
@@ -536,7 +539,7 @@ fn row_backward(
         for t in [&gw, &gb].into_iter().flatten() {
             core_ops::zero_(t)?;
         }
-    } else {
+    } else if input.device() != Device::Meta {
         let mut o = Operands::default();
         let (ig, ix, iw) = (o.read(&g), o.read(&x), o.read_opt(&w));
         let (im, ir) = (o.read_opt(&mean), o.read(&rstd));
@@ -744,7 +747,7 @@ pub fn native_group_norm_backward(
         for t in [&gw, &gb].into_iter().flatten() {
             core_ops::zero_(t)?;
         }
-    } else {
+    } else if input.device() != Device::Meta {
         let mut o = Operands::default();
         let (ig, ix, iw) = (o.read(&g), o.read(&x), o.read_opt(&w));
         let (im, ir) = (o.read(&mean), o.read(&rstd));
@@ -766,3 +769,11 @@ pub fn native_group_norm_backward(
     }
     masked([gx, gw, gb], input)
 }
+
+// The sizes of the gradients are those of the operands.
+pub use self::{
+    fused_rms_norm_backward as fused_rms_norm_backward_meta_fn,
+    native_batch_norm_backward as native_batch_norm_backward_meta_fn,
+    native_group_norm_backward as native_group_norm_backward_meta_fn,
+    native_layer_norm_backward as native_layer_norm_backward_meta_fn,
+};
