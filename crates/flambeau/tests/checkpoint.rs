@@ -61,11 +61,8 @@ fn pytorch_computes_the_same() {
     torch::save(&m.state_dict(), at("ours.pt")).unwrap();
     let x = torch::randn([4, 1, 3, 3]);
     torch::save(&x, at("x.pt")).unwrap();
-    let printed = common::output(Command::new(python).args(["-c", CHECK]).args([
-        at("ours.pt"),
-        at("x.pt"),
-        at("theirs.pt"),
-    ]));
+    let files = [at("ours.pt"), at("x.pt"), at("theirs.pt")];
+    let printed = common::output(Command::new(python).args(["-c", CHECK]).args(files), "");
     assert_eq!(printed.trim(), "<All keys matched successfully>");
     let theirs = torch::load(at("theirs.pt")).unwrap();
     let fresh = model();

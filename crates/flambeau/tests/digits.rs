@@ -17,7 +17,7 @@ fn digits(folder: &Path, args: &[&str]) -> String {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    output(cargo.arg("--").args(args).current_dir(folder))
+    output(cargo.arg("--").args(args).current_dir(folder), "")
 }
 
 fn state(path: &Path) -> StateDict {
@@ -60,7 +60,7 @@ fn one_epoch_and_back() {
     let Some(python) = common::python() else { return };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits.py");
     let script =
-        |args: &[&str]| output(Command::new(&python).arg(script).args(args).current_dir(folder.path()));
+        |args: &[&str]| output(Command::new(&python).arg(script).args(args).current_dir(folder.path()), "");
     // Our checkpoint, PyTorch's module: the same logits.
     script(&["--predict", "digits.pt", "--logits", "c.pt"]);
     let d = furthest(&logits(&at("a.pt")), &logits(&at("c.pt")));

@@ -2,8 +2,7 @@
 
 mod common;
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use torch::__core::indexing::{getitem, setitem};
 use torch::Tensor;
 use torch::library::Value;
@@ -27,7 +26,7 @@ fn item(r: &mut Random) -> (String, Value) {
             (i.to_string(), Value::Int(i))
         }
         2..=4 => {
-            let mut end = |r: &mut Random| (r.below(3) > 0).then(|| r.below(9) - 4);
+            let end = |r: &mut Random| (r.below(3) > 0).then(|| r.below(9) - 4);
             let (a, b) = (end(r), end(r));
             // a step of 0 is an error
             let s = (r.below(2) > 0).then(|| r.below(4));
@@ -102,18 +101,8 @@ fn random_expressions_are_pytorchs() {
         };
         cases.push((text, index, vt, value));
     }
-    let mut child = Command::new(python)
-        .args(["-W", "ignore", "-c", PYTHON])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
     let lines: String = cases.iter().map(|c| format!("{}\t{}\n", c.0, c.2)).collect();
-    let mut input = child.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
-    let out = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    let out = String::from_utf8(out.stdout).unwrap();
+    let out = common::output(Command::new(python).args(["-W", "ignore", "-c", PYTHON]), &lines);
     let mut wrong = Vec::new();
     let mut good = 0;
     for ((text, index, vt, value), line) in cases.iter().zip(out.lines()) {

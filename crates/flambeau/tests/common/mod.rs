@@ -1,6 +1,7 @@
 //! A live PyTorch, where there is one.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// The Python that has torch (`FLAMBEAU_PYTHON` or python3); without one, says so and gives `None`.
 pub fn python() -> Option<String> {
@@ -13,9 +14,16 @@ pub fn python() -> Option<String> {
     None
 }
 
-/// Runs a command to its end and gives what it printed.
-pub fn output(command: &mut Command) -> String {
-    let run = command.output().unwrap();
+/// Runs a command to its end, with `input` to read, and gives what it printed.
+pub fn output(command: &mut Command, input: &str) -> String {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let run = std::thread::scope(|s| {
+        // a child that ends without reading all of it is judged by its status
+        s.spawn(move || drop(stdin.write_all(input.as_bytes())));
+        child.wait_with_output().unwrap()
+    });
     assert!(run.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&run.stderr));
     String::from_utf8_lossy(&run.stdout).into_owned()
 }
