@@ -87,9 +87,9 @@ impl Generator {
     /// Integers from `from`, `range` different values (`random_(from, to)`, `randint`; `range` is `to - from`). Ranges
     /// of 2^28 and more take two words per element, others one. `range` 0 stands for all 2^64 values.
     pub fn random_from_to<T: RandomValue>(&mut self, out: &mut [T], range: u64, from: i64) {
-        self.integers(out, |g, out| g.from_range(out, range, from));
+        self.integers(out, |g, out| g.in_range(out, range, from));
     }
-    fn from_range(&mut self, out: &mut [i64], range: u64, from: i64) {
+    fn in_range(&mut self, out: &mut [i64], range: u64, from: i64) {
         if range == 0 {
             self.map64(out, |w| w as i64);
         } else if range >= 1 << 28 {
