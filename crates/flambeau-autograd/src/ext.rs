@@ -36,8 +36,11 @@ fn install() {
     graph::set_engine(&ENGINE);
 }
 /// What this crate brings to core: the engine and the derivatives of core's operators.
-pub static REG: CrateReg =
-    CrateReg { name: "flambeau-autograd", ops: &[], fills: &[install, crate::generated::fill] };
+pub static REG: CrateReg = CrateReg {
+    name: "flambeau-autograd",
+    ops: &[],
+    fills: &[install, crate::library::install, crate::generated::fill],
+};
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static LINKED: &CrateReg = &REG;
 

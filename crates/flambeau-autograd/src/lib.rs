@@ -8,6 +8,7 @@
 //! | [`forward_ad`] | forward mode |
 //! | [`gradcheck`] | gradients against finite differences |
 //! | [`functional`] | Jacobians, Hessians and products with them |
+//! | [`library`] | gradients of a program's own operators, `opcheck` |
 //! | [`checkpoint`] | recomputation instead of storage |
 //! | [`runtime`], [`formula`], [`derivatives`] | what generated gradient code is made of |
 
@@ -30,6 +31,7 @@ pub mod generated;
 pub mod gradcheck;
 mod hooks;
 mod inplace;
+pub mod library;
 pub mod runtime;
 pub mod saved;
 mod state;

@@ -205,3 +205,24 @@ fn second_order_through_a_view_write() {
     let h = grad(&[d0], &[x.clone()], &GradOptions::new()).unwrap().remove(0).unwrap();
     assert_eq!(h.to_vec::<f64>(), [2.0, 4.0]);
 }
+
+#[test]
+fn geometry_in_place_is_recorded() {
+    let x = Tensor::from_slice(&[1f64, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]);
+    x.requires_grad_(true);
+    let leaf = x.clone().try_t_().unwrap_err();
+    assert!(leaf.message().starts_with("a leaf Variable that requires grad"), "{leaf}");
+    let part = ops::select(&x, 0, 0).unwrap().try_unsqueeze_(0).unwrap_err();
+    assert!(part.message().starts_with("a view of a leaf Variable"), "{part}");
+    assert!(x.clone().try_resize_(&[3], None).is_err());
+    assert!(x.try_apply_(|v: f64| Ok(v)).is_err());
+    let mut y = ops::mul(&x, &x).unwrap();
+    y.t_();
+    let w = Tensor::from_slice(&[1f64, 2.0], 2);
+    ops::sum(&ops::mul(&y, &w).unwrap(), None, false, None).unwrap().backward();
+    assert_eq!(x.grad().unwrap().to_vec::<f64>(), [2.0, 4.0, 6.0, 16.0, 20.0, 24.0]);
+    let z = ops::mul(&x, &x).unwrap();
+    z.polygamma_(1);
+    assert!(z.requires_grad());
+    ops::sum(&z, None, false, None).unwrap().backward();
+}

@@ -81,6 +81,7 @@ fn every_row_has_its_gradient() {
         ],
         zero: &["normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"],
         defined: &[
+            "as_strided_scatter",
             "_standard_gamma",
             "fake_quantize_per_tensor_affine_cachemask",
             "fake_quantize_per_tensor_affine",

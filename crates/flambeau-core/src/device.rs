@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use std::fmt;
 
 /// Where a tensor's data lives (`torch.device`).
+#[doc(alias = "torch.device")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Device {
     /// The CPU.
@@ -12,6 +13,7 @@ pub enum Device {
     /// A CUDA device by ordinal.
     Cuda(u16),
     /// No data, only shapes.
+    #[doc(alias = "meta-device")]
     Meta,
     /// A back end from outside the project, by ordinal.
     Private(u16),

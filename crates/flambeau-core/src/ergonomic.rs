@@ -245,6 +245,7 @@ impl Tensor {
     }
     /// Elements of a vector, without copying, keeping the element type exactly.
     #[track_caller]
+    #[doc(alias = "torch.from_numpy")]
     pub fn from_vec<T: Element>(v: Vec<T>, shape: impl crate::convert::IntoDims) -> Tensor {
         expect(Tensor::from_vec_raw(v, &shape.into_dims()))
     }

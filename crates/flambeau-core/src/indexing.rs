@@ -123,8 +123,26 @@ items! {
     NewAxis => |_| Index::NewAxis,
     Option<()> => |_| Index::NewAxis,
     bool => |b| Index::Bool(b),
+    Vec<bool> => |v| mask_of(&v),
+    &[bool] => |v| mask_of(v),
     &Tensor => |t| Index::Tensor(t.clone()),
     Tensor => |t| Index::Tensor(t),
+}
+
+/// A list of bools is a mask.
+fn mask_of(v: &[bool]) -> Index {
+    let n = v.len() as i64;
+    // the number of elements is the vector's own: this cannot fail
+    Index::Tensor(expect(Tensor::from_vec_raw(v.iter().map(|b| B8::from(*b)).collect(), &[n])))
+}
+/// A list of numbers or bools is a tensor, as in Python.
+impl<T, const N: usize> From<[T; N]> for Index
+where
+    Index: From<Vec<T>>,
+{
+    fn from(v: [T; N]) -> Index {
+        Index::from(Vec::from(v))
+    }
 }
 
 /// The items of an index; few lie inline.
@@ -433,6 +451,21 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.__setitem__")]
     pub fn set_i(&self, index: impl IntoIndex, value: impl Operand) {
         expect(self.try_set_i(index, value))
+    }
+    /// Python's `x[...] += y` and the like: writes what `f` makes of `x[...]` back to its place. Where an index tensor names
+    /// a place twice, one of the values stays (`index_put_` accumulates).
+    ///
+    /// ```
+    /// # use flambeau_core::Tensor;
+    /// let x = Tensor::from_vec(vec![1i64, 2, 3], [3]);
+    /// x.update_i([2, 0], |v| v * 10);
+    /// assert_eq!(x.to_vec::<i64>(), [10, 2, 30]);
+    /// ```
+    #[track_caller]
+    pub fn update_i(&self, index: impl IntoIndex, f: impl FnOnce(&Tensor) -> Tensor) {
+        let items = index.into_index();
+        let new = f(&expect(get(self, &items)));
+        expect(set(self, &items, &new));
     }
     /// [`Tensor::set_i`] with a result.
     ///

@@ -1,6 +1,7 @@
 //! Layouts and memory formats.
 
 /// How a tensor's elements are stored (`torch.layout`).
+#[doc(alias = "torch.layout")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Layout {
     /// Dense with strides.
@@ -41,6 +42,7 @@ impl Layout {
 }
 
 /// Order of dimensions in memory (`torch.memory_format`).
+#[doc(alias = "torch.memory_format")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryFormat {
     /// Decreasing strides.

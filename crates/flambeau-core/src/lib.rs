@@ -30,6 +30,7 @@ pub mod geometry;
 pub mod grad;
 #[allow(unsafe_code)]
 pub mod graph;
+#[doc(alias = "tensor-indexing")]
 pub mod indexing;
 #[allow(unsafe_code)]
 pub mod iter;
@@ -37,6 +38,7 @@ pub mod layout;
 pub mod library;
 pub mod literal;
 pub mod out;
+pub mod overrides;
 pub mod planned;
 pub mod print;
 pub mod promotion;

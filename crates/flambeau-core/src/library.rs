@@ -9,6 +9,8 @@ mod aliases;
 mod attributes;
 mod bind;
 mod builtins;
+pub mod custom;
+mod definition;
 mod inplace;
 mod legacy;
 pub mod object;
@@ -67,7 +69,7 @@ type Adapt = fn(&[Value], &Kwargs) -> Result<(Vec<Value>, Vec<(String, Value)>)>
 struct Index {
     functions: HashMap<String, Target>,
     /// Numbers of crates, run-time operators and native functions when it was built.
-    stamp: (usize, usize, usize),
+    stamp: (usize, u64, usize),
 }
 static INDEX: RwLock<Option<Arc<Index>>> = RwLock::new(None);
 static NATIVE: RwLock<Vec<(String, NativeFn)>> = RwLock::new(Vec::new());
@@ -84,8 +86,10 @@ pub fn register_function(path: &str, f: NativeFn) -> bool {
 
 fn index() -> Arc<Index> {
     let crates = registry::crates();
+    // read before the list: a change in between makes the index stale, not wrong
+    let generation = custom::generation();
     let dynamic = DYNAMIC.read().unwrap_or_else(|e| e.into_inner()).clone();
-    let stamp = (crates.len(), dynamic.len(), NATIVE.read().unwrap_or_else(|e| e.into_inner()).len());
+    let stamp = (crates.len(), generation, NATIVE.read().unwrap_or_else(|e| e.into_inner()).len());
     if let Some(i) = &*INDEX.read().unwrap_or_else(|e| e.into_inner())
         && i.stamp == stamp
     {
@@ -107,12 +111,20 @@ fn is_taken(taken: &[&'static OpInfo], op: &dyn AnyOp) -> bool {
     taken.iter().any(|t| std::ptr::eq(*t, op.info()))
 }
 
-fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, usize)) -> Index {
+fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, u64, usize)) -> Index {
     let mut by_path: HashMap<String, Vec<&'static dyn AnyOp>> = HashMap::new();
     for op in ops {
         let info = op.info();
         for p in info.python {
             by_path.entry((*p).to_string()).or_default().push(op);
+        }
+        if info.owner == custom::OWNER {
+            // the name has its namespace
+            if info.name.contains('.') {
+                by_path.entry(info.name.to_string()).or_default().push(op);
+            }
+            by_path.entry(base(info).to_string()).or_default().push(op);
+            continue;
         }
         let aten = format!("aten::{}", base(info));
         if info.name.contains('.') {
@@ -123,7 +135,7 @@ fn build(ops: impl Iterator<Item = &'static dyn AnyOp>, stamp: (usize, usize, us
     let mut functions = HashMap::new();
     for (path, ops) in by_path {
         let mut all: Vec<Signature> = Vec::new();
-        let exact = path.starts_with("aten::");
+        let exact = path.contains("::");
         let mut taken: Vec<&'static OpInfo> = Vec::new();
         for &op in &ops {
             let info = op.info();
@@ -160,6 +172,8 @@ fn candidates(path: &str) -> Vec<String> {
     if let Some(aten) = path.strip_prefix("torch.ops.aten.") {
         all.push(format!("aten::{aten}"));
         all.push(format!("aten::{}", aten.strip_suffix(".default").unwrap_or(aten)));
+    } else if let Some((ns, name)) = path.strip_prefix("torch.ops.").and_then(|p| p.split_once('.')) {
+        all.push(format!("{ns}::{}", name.strip_suffix(".default").unwrap_or(name)));
     } else if let Some(name) = path.strip_prefix("torch.Tensor.") {
         // methods of the base class
         all.push(format!("torch._C.TensorBase.{name}"));
@@ -208,7 +222,7 @@ pub fn call(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 
 /// What error texts call the function: `special_zeta` for `torch.special.zeta`.
 fn short_name(path: &str) -> String {
-    if let Some(p) = path.strip_prefix("aten::") {
+    if let Some((_, p)) = path.split_once("::") {
         return p.to_string();
     }
     for (prefix, to) in [
@@ -277,15 +291,15 @@ impl Function {
                 swapped.extend_from_slice(rest);
                 f.invoke(&swapped, kwargs)
             }
-            Target::Overloads(all) => self.call_overload(all, args, kwargs),
+            Target::Overloads(all) => run(self.choose(all, args, kwargs)?),
         }
     }
-    fn call_overload(&self, all: &[Signature], args: &[Value], kwargs: &Kwargs) -> Result<Invoked> {
+    fn choose(&self, all: &[Signature], args: &[Value], kwargs: &Kwargs) -> Result<bind::Bound> {
         let name = short_name(&self.path);
         let single = all.len() == 1 && !signature::has_hidden_overload(&self.path);
         for s in all {
             match bind::bind(&name, s, args, kwargs, single) {
-                Ok(b) => return run(b),
+                Ok(b) => return Ok(b),
                 Err(Some(e)) => return Err(e),
                 Err(None) => {}
             }
@@ -300,6 +314,17 @@ impl Function {
             return Err(e);
         }
         Err(bind::invalid_combination(&name, &all.iter().collect::<Vec<_>>(), args, kwargs))
+    }
+    /// The operator that the arguments choose, and its arguments in the schema's order with their defaults.
+    ///
+    /// # Errors
+    /// Arguments that no overload takes; names that are no operators.
+    pub fn bound(&self, args: &[Value], kwargs: &Kwargs) -> Result<(&'static dyn AnyOp, Vec<Value>)> {
+        let Target::Overloads(all) = &self.target else {
+            return Err(Error::type_(format!("{} is no operator", self.path)));
+        };
+        let b = self.choose(all, args, kwargs)?;
+        Ok((b.op, b.args))
     }
     /// The operators behind the name; empty for functions that are none.
     pub fn operators(&self) -> Vec<&'static dyn AnyOp> {

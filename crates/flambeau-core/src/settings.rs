@@ -86,6 +86,7 @@ pub fn set_flush_denormal(_on: bool) -> bool {
 }
 
 /// What the library is built of (`torch.__config__`).
+#[doc(alias = "torch.__config__")]
 pub mod config {
     use super::*;
 

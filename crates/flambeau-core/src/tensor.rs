@@ -651,6 +651,7 @@ impl Tensor {
     }
     /// [`Tensor::try_data`] that panics.
     #[track_caller]
+    #[doc(alias = "torch.Tensor.numpy")]
     pub fn data<T: Element>(&self) -> Data<'_, T> {
         crate::ergonomic::expect(self.try_data())
     }

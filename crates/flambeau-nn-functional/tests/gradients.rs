@@ -296,3 +296,16 @@ fn a_class_wanted_twice_counts_twice() {
     };
     assert!((loss(&[1, 1, -1]) - 2.0 * loss(&[1, -1, -1])).abs() < 1e-12);
 }
+
+#[test]
+fn batch_norm_twice_before_its_gradient() {
+    let x = values(&[3, 2], 1);
+    x.requires_grad_(true);
+    let (mean, var) = (values(&[2], 2).alias_detached(), values(&[2], 3).alias_detached());
+    let run = || ops::batch_norm(&x, Some(&mean), Some(&var), None, None, true, 0.1, 1e-5).unwrap();
+    let first = run();
+    let _second = run();
+    let weighted = flambeau_core::ops::mul(&first, &values(&[3, 2], 5)).unwrap();
+    flambeau_core::ops::sum(&weighted, None, false, None).unwrap().backward();
+    assert!(x.grad().unwrap().to_vec::<f64>().iter().all(|g| g.is_finite()));
+}

@@ -21,7 +21,7 @@ fn every_row_has_its_gradient() {
             "native_group_norm_backward",
         ],
         // the mask is drawn in the order of memory, as in PyTorch
-        memory: &["dropout", "dropout_", "dropout.training"],
+        memory: &["dropout", "dropout_", "dropout.training", "native_dropout"],
         ..Exceptions::default()
     };
     rows::walk("flambeau-nn-functional", &dir, &exceptions);

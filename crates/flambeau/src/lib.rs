@@ -42,17 +42,29 @@ pub use flambeau_autograd::{
     enable_grad, enable_grad_guard, inference_mode, inference_mode_guard, is_grad_enabled,
     is_inference_mode_enabled, no_grad, no_grad_guard, set_grad_enabled, set_grad_enabled_guard,
 };
+pub use flambeau_core::determinism::{
+    DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled, is_warn_always_enabled, set_deterministic_debug_mode,
+    set_warn_always, use_deterministic_algorithms,
+};
 pub use flambeau_core::functions::*;
 pub use flambeau_core::generated::options::*;
 pub use flambeau_core::generated::{linalg, special};
-pub use flambeau_core::generator::{default_generator, initial_seed, manual_seed, seed};
+pub use flambeau_core::generator::{
+    default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+};
+pub use flambeau_core::geometry::broadcast_all as broadcast_shapes;
 pub use flambeau_core::literal::{as_tensor, scalar_tensor, tensor, tensor_with};
 pub use flambeau_core::print::{PrintOptions, Profile, get_printoptions, printoptions, set_printoptions};
 pub use flambeau_core::promotion::{can_cast, promote_types, set_default_dtype};
+pub use flambeau_core::settings::{
+    MatmulPrecision, config as __config__, get_default_device, get_float32_matmul_precision,
+    set_default_device, set_float32_matmul_precision, set_flush_denormal,
+};
 pub use flambeau_core::threads::{get_num_threads, set_num_threads};
 pub use flambeau_core::{
-    BackwardOptions, DType, Device, Element, Error, ErrorKind, Generator, Layout, MemoryFormat, Result,
-    Scalar, Slice, Tensor, TensorOptions,
+    BackwardOptions, DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat,
+    Result, Scalar, Slice, Tensor, TensorOptions, TypedStorage, finfo, iinfo,
 };
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_nn_functional::generated::options::*;
@@ -95,10 +107,30 @@ pub mod autograd {
     pub use flambeau_autograd::{forward_ad, function, grad_mode};
 }
 
+/// Random generators (`torch.random`).
+#[doc(alias = "torch.random")]
+pub mod random {
+    pub use flambeau_core::generator::{
+        fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+    };
+}
+
+/// Points that fill space evenly (`torch.quasirandom`).
+pub mod quasirandom {
+    pub use flambeau_core::quasirandom::SobolEngine;
+}
+
 /// Operators and classes by name (`torch.library`).
 pub mod library {
+    pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
     pub use flambeau_core::Value;
+    pub use flambeau_core::library::custom::*;
     pub use flambeau_core::library::*;
+}
+
+/// Modes that see every operator call (`torch.overrides`, `torch.utils._python_dispatch`).
+pub mod overrides {
+    pub use flambeau_core::overrides::*;
 }
 
 /// Checkpoints, safetensors and arrays in files.
@@ -127,6 +159,14 @@ pub mod dtypes {
 #[allow(non_upper_case_globals)]
 mod documented {
     use flambeau_core::DType;
+    /// `torch.e`
+    pub const e: f64 = std::f64::consts::E;
+    /// `torch.inf`
+    pub const inf: f64 = f64::INFINITY;
+    /// `torch.nan`
+    pub const nan: f64 = f64::NAN;
+    /// `torch.pi`
+    pub const pi: f64 = std::f64::consts::PI;
     macro_rules! names {
         ($($name:ident = $d:ident),* $(,)?) => {$(
             #[doc = concat!("`torch.", stringify!($name), "`")]

@@ -4,6 +4,7 @@
 
 pub mod blas;
 pub mod comparison;
+pub mod composed;
 pub mod copy;
 pub mod creation;
 pub mod indexing;
@@ -24,6 +25,7 @@ pub mod views;
 pub fn fill() {
     blas::fill();
     comparison::fill();
+    composed::fill();
     copy::fill();
     creation::fill();
     indexing::fill();

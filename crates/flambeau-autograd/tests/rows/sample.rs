@@ -15,6 +15,8 @@
 //! | `i[2,0,1]`, `f[0.5,1.5](1,2)` | these values, in one dimension or in these sizes |
 //! | `none` | no tensor |
 
+#![allow(dead_code)] // each suite uses its part
+
 use flambeau_core::schema::{Arg, Default_, Ty};
 use flambeau_core::{B8, DType, Tensor, Value};
 use num_complex::Complex;
@@ -103,6 +105,7 @@ impl Values {
 
 struct Maker {
     run: Run,
+    scale: i64,
     values: Values,
     open: bool,
 }
@@ -140,7 +143,11 @@ impl Maker {
         let (items, mut range) = bracketed(rest, if given { ']' } else { ')' });
         let mut sizes: Vec<i64> = vec![items.len() as i64];
         if !given {
-            sizes = items.iter().map(|s| number(s)).collect();
+            sizes = items
+                .iter()
+                .map(|s| number(s))
+                .map(|n: i64| if n > 1 { n * self.scale } else { n })
+                .collect();
         } else if range.starts_with('(') {
             let (dims, rest) = bracketed(range, ')');
             sizes = dims.iter().map(|s| number(s)).collect();
@@ -239,9 +246,10 @@ impl Maker {
                 let list = [a, b].into_iter().flatten().map(|(t, _)| Value::Tensor(t)).collect();
                 return (Value::List(list), vec![Some(0), Some(1)]);
             }
-            (Default_::Required, Ty::OptTensor | Ty::OptInt | Ty::OptIntList(_) | Ty::OptGenerator) => {
-                Value::None
-            }
+            (
+                Default_::Required,
+                Ty::OptTensor | Ty::OptInt | Ty::OptIntList(_) | Ty::OptBool | Ty::OptGenerator,
+            ) => Value::None,
             (Default_::Required, Ty::Int) => Value::Int(i64::from(arg.name != "dim0" && arg.name != "axis0")),
             (Default_::Required, Ty::Scalar | Ty::Float) => Value::Float(0.5),
             (Default_::Required, Ty::ScalarList) => Value::List(vec![Value::Float(0.5), Value::Float(2.0)]),
@@ -285,7 +293,11 @@ fn dtype(name: &str) -> Option<DType> {
 
 /// The call of one sample.
 pub fn call(args: &'static [Arg], sample: &toml::Table, run: Run, seed: u64) -> Call {
-    let mut m = Maker { run, values: Values(seed), open: false };
+    scaled(args, sample, run, seed, 1)
+}
+/// The same with all sizes above 1 multiplied; whether the sample's other arguments allow that, the call says.
+pub fn scaled(args: &'static [Arg], sample: &toml::Table, run: Run, seed: u64, scale: i64) -> Call {
+    let mut m = Maker { run, scale, values: Values(seed), open: false };
     let mut c = Call { args: Vec::new(), leaves: Vec::new(), open: false };
     for (i, a) in args.iter().enumerate() {
         let (v, leaves) = match sample.get(a.name) {

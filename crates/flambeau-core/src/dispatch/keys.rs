@@ -20,20 +20,22 @@ pub enum Key {
     Private = 6,
     /// Rewrites views and in-place operators as functional ones.
     Functionalize = 7,
+    /// Shows the calls below the gradients to a user's mode: composites come as what they are made of.
+    Dispatch = 8,
     /// Records gradients; present on tensors that require a gradient or carry a tangent.
-    Autograd = 8,
+    Autograd = 9,
     /// Picks dtypes per operator.
-    Autocast = 9,
+    Autocast = 10,
     /// Batched tensors of vmap.
-    Batched = 10,
-    /// Records calls into a graph, or shows them to a user's mode.
-    Tracer = 11,
-    /// A second private key, above all others: for tests and tools that must see every call.
-    Mode = 12,
+    Batched = 11,
+    /// Records calls into a graph.
+    Tracer = 12,
+    /// Above all others: shows a user's mode every call as it is made.
+    Mode = 13,
 }
 
 /// Number of keys, and so of slots per operator.
-pub const KEYS: usize = 13;
+pub const KEYS: usize = 14;
 
 /// All keys, lowest first.
 pub const ALL_KEYS: [Key; KEYS] = [
@@ -45,6 +47,7 @@ pub const ALL_KEYS: [Key; KEYS] = [
     Key::Nested,
     Key::Private,
     Key::Functionalize,
+    Key::Dispatch,
     Key::Autograd,
     Key::Autocast,
     Key::Batched,

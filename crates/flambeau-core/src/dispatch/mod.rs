@@ -1,5 +1,6 @@
 //! Operators as static objects with one slot per dispatch key.
 
+pub mod diverted;
 pub mod keys;
 pub mod op;
 pub mod registry;

@@ -1,7 +1,7 @@
 //! The operator object. `F` is its typed function pointer; slots are erased pointers to functions of that very type.
 
 use super::keys::{ALL_KEYS, KEYS, Key, KeySet};
-use super::{registry, tls};
+use super::{diverted, registry, tls};
 use crate::error::{Error, Result};
 use crate::schema::Schema;
 use crate::value::{AsValue, Results, Value};
@@ -51,6 +51,25 @@ pub trait AnyOp: Sync {
     /// Calls by values.
     fn call_boxed(&self, args: &[Value]) -> Result<Vec<Value>> {
         (self.info().boxed)(args)
+    }
+    /// The slot of key `k` and what to put there so that calls go to [`call_fallback`]; none for operators defined at run
+    /// time, which look for their kernels anyway. Only this module's neighbours can ask.
+    #[doc(hidden)]
+    fn slot(&self, _: Private, _: Key) -> Option<(&AtomicPtr<()>, *mut ())> {
+        None
+    }
+}
+
+/// Proof that a caller belongs to this module.
+pub struct Private(pub(super) ());
+
+impl OpInfo {
+    /// Calls the operator by values, those defined at run time included: what fallbacks call on with.
+    pub fn call(&'static self, args: &[Value]) -> Result<Vec<Value>> {
+        if self.owner == crate::library::custom::OWNER {
+            return crate::library::custom::call(self, args);
+        }
+        (self.boxed)(args)
     }
 }
 
@@ -169,7 +188,7 @@ fn cold(
     Err(no_kernel(info, Key::Cpu))
 }
 
-fn no_kernel(info: &OpInfo, k: Key) -> Error {
+pub(crate) fn no_kernel(info: &OpInfo, k: Key) -> Error {
     if k == Key::Autograd {
         if info.grad == Differentiability::None {
             return Error::autograd(format!("{} is not differentiable", info.name));
@@ -190,6 +209,9 @@ impl<F: Copy + Sync> AnyOp for Op<F> {
     fn has(&self, k: Key) -> bool {
         self.at(k).is_some()
     }
+    fn slot(&self, _: Private, k: Key) -> Option<(&AtomicPtr<()>, *mut ())> {
+        Some((&self.slots[k as usize], erase(self.adaptor)))
+    }
 }
 
 /// [`call_fallback`] with typed results.
@@ -205,10 +227,16 @@ pub fn call_fallback(info: &'static OpInfo, args: &[&dyn AsValue]) -> Result<Vec
     let args: Vec<Value> = args.iter().map(|a| a.as_value()).collect();
     let keys = args.iter().fold(KeySet::EMPTY, |ks, v| ks | v.key_set());
     let ks = tls::effective(keys);
-    for k in ALL_KEYS.iter().rev() {
-        if ks.has(*k)
-            && let Some(f) = registry::fallback(*k)
-        {
+    // what has no tensor runs on the CPU
+    let ks = if ks.without(KeySet(!KeySet::BACKENDS.0)).0 == 0 { ks | KeySet::of(Key::Cpu) } else { ks };
+    for k in ALL_KEYS.iter().rev().filter(|k| ks.has(**k)) {
+        if let Some(f) = diverted::kernel(info, *k) {
+            return f(&args);
+        }
+        if let Some(f) = registry::user_fallback(*k) {
+            return f(info, *k, &args);
+        }
+        if let Some(f) = registry::fallback(*k) {
             return f(info, *k, args);
         }
     }

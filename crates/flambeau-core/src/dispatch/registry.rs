@@ -4,7 +4,8 @@ use super::keys::{KEYS, Key};
 use super::op::{AnyOp, OpInfo};
 use crate::error::Result;
 use crate::value::Value;
-use std::sync::{Mutex, Once, OnceLock, RwLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Once, OnceLock, RwLock};
 
 /// What one crate brings: its operators, and functions that fill slots of other crates' operators.
 pub struct CrateReg {
@@ -79,10 +80,41 @@ static FALLBACKS: [OnceLock<Option<FallbackFn>>; KEYS] = [const { OnceLock::new(
 pub fn set_fallback(k: Key, f: Option<FallbackFn>) -> bool {
     FALLBACKS[k as usize].set(f).is_ok()
 }
-pub(super) fn fallback(k: Key) -> Option<FallbackFn> {
+pub(crate) fn fallback(k: Key) -> Option<FallbackFn> {
     FALLBACKS[k as usize].get().copied().flatten()
 }
-pub(super) fn fallback_kind(k: Key) -> Fallback {
+/// A boxed kernel of a program's own for every operator at one key.
+pub type UserFallback = Arc<dyn Fn(&'static OpInfo, Key, &[Value]) -> Result<Vec<Value>> + Send + Sync>;
+static USER: RwLock<Vec<(u64, Key, UserFallback)>> = RwLock::new(Vec::new());
+static USER_KEYS: AtomicU32 = AtomicU32::new(0);
+
+fn change_user_fallbacks(change: impl FnOnce(&mut Vec<(u64, Key, UserFallback)>)) {
+    let mut all = USER.write().unwrap_or_else(|e| e.into_inner());
+    change(&mut all);
+    let keys = all.iter().fold(0, |s, f| s | 1 << f.1 as u8);
+    USER_KEYS.store(keys, Ordering::Release);
+}
+/// Gives key `k` a kernel for all operators that have none there, until [`remove_user_fallback`]; the latest counts.
+pub(crate) fn add_user_fallback(id: u64, k: Key, f: UserFallback) {
+    change_user_fallbacks(|all| all.push((id, k, f)));
+}
+pub(crate) fn remove_user_fallback(id: u64) {
+    let mut gone = Vec::new();
+    change_user_fallbacks(|all| gone = all.extract_if(.., |f| f.0 == id).collect());
+    // what a program's closure holds is dropped without the lock
+    drop(gone);
+}
+pub(crate) fn user_fallback(k: Key) -> Option<UserFallback> {
+    if USER_KEYS.load(Ordering::Acquire) & 1 << k as u8 == 0 {
+        return None;
+    }
+    let all = USER.read().unwrap_or_else(|e| e.into_inner());
+    all.iter().rev().find(|f| f.1 == k).map(|f| f.2.clone())
+}
+pub(crate) fn fallback_kind(k: Key) -> Fallback {
+    if USER_KEYS.load(Ordering::Acquire) & 1 << k as u8 != 0 {
+        return Fallback::Boxed;
+    }
     match FALLBACKS[k as usize].get() {
         None => Fallback::None,
         Some(None) => Fallback::Through,

@@ -35,6 +35,12 @@ pub fn set_inference(on: bool) {
     INFERENCE.set(on);
 }
 
+/// Adds a key to every call on this thread, or no longer does.
+pub(crate) fn set_included(k: Key, on: bool) {
+    let (s, bit) = (STATE.get(), 1 << k as u8);
+    STATE.set(if on { s | bit } else { s & !bit });
+}
+
 /// Skips keys on this thread until dropped.
 pub struct ExcludeGuard {
     old: u64,

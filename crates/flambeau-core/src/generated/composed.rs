@@ -691,22 +691,14 @@ fn renorm_out_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out:
     Ok(())
 }
 
-fn as_strided_scatter_cpu(
-    self_: &Tensor,
-    src: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    graph::named(&"AsStridedScatterBackward0", || {
-        f::as_strided_scatter(self_, src, size, stride, storage_offset)
-    })
-}
 /// Type of [`AS_STRIDED_SCATTER`].
 pub type AsStridedScatterFn = fn(&Tensor, &Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
 /// `as_strided_scatter`: A copy of the input in which `src` stands where `as_strided` would look.
-pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> =
-    Op::composite(&AS_STRIDED_SCATTER_INFO, as_strided_scatter_cpu, as_strided_scatter_adaptor);
+pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> = Op::new(
+    &AS_STRIDED_SCATTER_INFO,
+    &[(Key::Cpu, f::as_strided_scatter), (Key::Meta, f::as_strided_scatter_meta_fn)],
+    as_strided_scatter_adaptor,
+);
 static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
     name: "as_strided_scatter",
     owner: "flambeau-core",
@@ -721,10 +713,10 @@ static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
         returns: &[("", Ty::Tensor)],
     },
     python: &["torch.as_strided_scatter", "torch.Tensor.as_strided_scatter"],
-    composite: true,
+    composite: false,
     boxed: as_strided_scatter_boxed,
     doc: "A copy of the input in which `src` stands where `as_strided` would look.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
 };
 fn as_strided_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::as_strided_scatter(

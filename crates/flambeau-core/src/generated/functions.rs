@@ -2232,6 +2232,8 @@ pub fn as_strided(input: &Tensor, size: impl IntoDims, stride: impl IntoDims, st
 }
 
 /// A copy of the input in which `src` stands where `as_strided` would look.
+///
+/// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
 #[doc(alias = "torch.as_strided_scatter")]
 #[track_caller]
 pub fn as_strided_scatter(
@@ -2245,6 +2247,8 @@ pub fn as_strided_scatter(
 }
 
 /// A copy of the input in which `src` stands where `as_strided` would look.
+///
+/// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
 ///
 /// With all keyword arguments.
 #[track_caller]

@@ -2247,8 +2247,11 @@ fn where_nonzero_adaptor(condition: &Tensor) -> Result<Vec<Tensor>> {
 /// Type of [`NONZERO_STATIC`].
 pub type NonzeroStaticFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `nonzero_static`: The first `size` rows of `nonzero`, filled up with `fill_value`.
-pub static NONZERO_STATIC: Op<NonzeroStaticFn> =
-    Op::new(&NONZERO_STATIC_INFO, &[(Key::Cpu, f::nonzero_static)], nonzero_static_adaptor);
+pub static NONZERO_STATIC: Op<NonzeroStaticFn> = Op::new(
+    &NONZERO_STATIC_INFO,
+    &[(Key::Cpu, f::nonzero_static), (Key::Meta, f::nonzero_static_meta_fn)],
+    nonzero_static_adaptor,
+);
 static NONZERO_STATIC_INFO: OpInfo = OpInfo {
     name: "nonzero_static",
     owner: "flambeau-core",
@@ -2277,11 +2280,18 @@ fn nonzero_static_out_cpu(self_: &Tensor, size: i64, fill_value: i64, out: &mut 
     let r = f::nonzero_static(self_, size, fill_value)?;
     out::copy_to_out("nonzero_static", out, &r)
 }
+fn nonzero_static_out_meta(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    let r = f::nonzero_static_meta_fn(self_, size, fill_value)?;
+    out::copy_to_out("nonzero_static", out, &r)
+}
 /// Type of [`NONZERO_STATIC_OUT`].
 pub type NonzeroStaticOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
 /// `nonzero_static.out`: The first `size` rows of `nonzero`, filled up with `fill_value`.
-pub static NONZERO_STATIC_OUT: Op<NonzeroStaticOutFn> =
-    Op::new(&NONZERO_STATIC_OUT_INFO, &[(Key::Cpu, nonzero_static_out_cpu)], nonzero_static_out_adaptor);
+pub static NONZERO_STATIC_OUT: Op<NonzeroStaticOutFn> = Op::new(
+    &NONZERO_STATIC_OUT_INFO,
+    &[(Key::Cpu, nonzero_static_out_cpu), (Key::Meta, nonzero_static_out_meta)],
+    nonzero_static_out_adaptor,
+);
 static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
     name: "nonzero_static.out",
     owner: "flambeau-core",

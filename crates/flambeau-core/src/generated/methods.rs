@@ -644,6 +644,8 @@ impl Tensor {
     }
 
     /// A copy of the input in which `src` stands where `as_strided` would look.
+    ///
+    /// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
     #[doc(alias = "torch.Tensor.as_strided_scatter")]
     #[track_caller]
     pub fn as_strided_scatter(
@@ -663,6 +665,8 @@ impl Tensor {
     }
 
     /// A copy of the input in which `src` stands where `as_strided` would look.
+    ///
+    /// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
     ///
     /// With all keyword arguments.
     #[track_caller]

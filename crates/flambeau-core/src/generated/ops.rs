@@ -1110,6 +1110,8 @@ pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mu
 
 /// A copy of the input in which `src` stands where `as_strided` would look.
 ///
+/// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
+///
 /// Documented defaults: `storage_offset = None`.
 #[doc(alias = "torch.as_strided_scatter")]
 #[doc(alias = "torch.Tensor.as_strided_scatter")]

@@ -279,8 +279,11 @@ fn bernoulli_float_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Ge
 /// Type of [`BERNOULLI`].
 pub type BernoulliFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `bernoulli`: Ones with the probabilities of the input, zeros else.
-pub static BERNOULLI: Op<BernoulliFn> =
-    Op::new(&BERNOULLI_INFO, &[(Key::Cpu, f::bernoulli)], bernoulli_adaptor);
+pub static BERNOULLI: Op<BernoulliFn> = Op::new(
+    &BERNOULLI_INFO,
+    &[(Key::Cpu, f::bernoulli), (Key::Meta, f::bernoulli_meta_fn)],
+    bernoulli_adaptor,
+);
 static BERNOULLI_INFO: OpInfo = OpInfo {
     name: "bernoulli",
     owner: "flambeau-core",
@@ -305,11 +308,18 @@ fn bernoulli_out_cpu(self_: &Tensor, generator: Option<&Generator>, out: &mut Te
     let r = f::bernoulli(self_, generator)?;
     out::copy_to_out("bernoulli", out, &r)
 }
+fn bernoulli_out_meta(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    let r = f::bernoulli_meta_fn(self_, generator)?;
+    out::copy_to_out("bernoulli", out, &r)
+}
 /// Type of [`BERNOULLI_OUT`].
 pub type BernoulliOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `bernoulli.out`: Ones with the probabilities of the input, zeros else.
-pub static BERNOULLI_OUT: Op<BernoulliOutFn> =
-    Op::new(&BERNOULLI_OUT_INFO, &[(Key::Cpu, bernoulli_out_cpu)], bernoulli_out_adaptor);
+pub static BERNOULLI_OUT: Op<BernoulliOutFn> = Op::new(
+    &BERNOULLI_OUT_INFO,
+    &[(Key::Cpu, bernoulli_out_cpu), (Key::Meta, bernoulli_out_meta)],
+    bernoulli_out_adaptor,
+);
 static BERNOULLI_OUT_INFO: OpInfo = OpInfo {
     name: "bernoulli.out",
     owner: "flambeau-core",
@@ -341,8 +351,11 @@ fn bernoulli_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mu
 /// Type of [`BERNOULLI_P`].
 pub type BernoulliPFn = fn(&Tensor, f64, Option<&Generator>) -> Result<Tensor>;
 /// `bernoulli.p`: Ones with probability `p`, zeros else, in the input's shape.
-pub static BERNOULLI_P: Op<BernoulliPFn> =
-    Op::new(&BERNOULLI_P_INFO, &[(Key::Cpu, f::bernoulli_p)], bernoulli_p_adaptor);
+pub static BERNOULLI_P: Op<BernoulliPFn> = Op::new(
+    &BERNOULLI_P_INFO,
+    &[(Key::Cpu, f::bernoulli_p), (Key::Meta, f::bernoulli_p_meta_fn)],
+    bernoulli_p_adaptor,
+);
 static BERNOULLI_P_INFO: OpInfo = OpInfo {
     name: "bernoulli.p",
     owner: "flambeau-core",
@@ -2188,8 +2201,11 @@ fn normal_float_float_out_adaptor(
 /// Type of [`NORMAL_TENSOR_FLOAT`].
 pub type NormalTensorFloatFn = fn(&Tensor, f64, Option<&Generator>) -> Result<Tensor>;
 /// `normal.Tensor_float`: Normally distributed numbers with the given means.
-pub static NORMAL_TENSOR_FLOAT: Op<NormalTensorFloatFn> =
-    Op::new(&NORMAL_TENSOR_FLOAT_INFO, &[(Key::Cpu, f::normal_tensor_float)], normal_tensor_float_adaptor);
+pub static NORMAL_TENSOR_FLOAT: Op<NormalTensorFloatFn> = Op::new(
+    &NORMAL_TENSOR_FLOAT_INFO,
+    &[(Key::Cpu, f::normal_tensor_float), (Key::Meta, f::normal_tensor_float_meta_fn)],
+    normal_tensor_float_adaptor,
+);
 static NORMAL_TENSOR_FLOAT_INFO: OpInfo = OpInfo {
     name: "normal.Tensor_float",
     owner: "flambeau-core",
@@ -2224,12 +2240,21 @@ fn normal_tensor_float_out_cpu(
     let r = f::normal_tensor_float(mean, std, generator)?;
     out::copy_to_out("normal_tensor_float", out, &r)
 }
+fn normal_tensor_float_out_meta(
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_tensor_float_meta_fn(mean, std, generator)?;
+    out::copy_to_out("normal_tensor_float", out, &r)
+}
 /// Type of [`NORMAL_TENSOR_FLOAT_OUT`].
 pub type NormalTensorFloatOutFn = fn(&Tensor, f64, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `normal.Tensor_float_out`: Normally distributed numbers with the given means.
 pub static NORMAL_TENSOR_FLOAT_OUT: Op<NormalTensorFloatOutFn> = Op::new(
     &NORMAL_TENSOR_FLOAT_OUT_INFO,
-    &[(Key::Cpu, normal_tensor_float_out_cpu)],
+    &[(Key::Cpu, normal_tensor_float_out_cpu), (Key::Meta, normal_tensor_float_out_meta)],
     normal_tensor_float_out_adaptor,
 );
 static NORMAL_TENSOR_FLOAT_OUT_INFO: OpInfo = OpInfo {
@@ -2274,8 +2299,11 @@ fn normal_tensor_float_out_adaptor(
 /// Type of [`NORMAL_FLOAT_TENSOR`].
 pub type NormalFloatTensorFn = fn(f64, &Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `normal.float_Tensor`: Normally distributed numbers with the given deviations.
-pub static NORMAL_FLOAT_TENSOR: Op<NormalFloatTensorFn> =
-    Op::new(&NORMAL_FLOAT_TENSOR_INFO, &[(Key::Cpu, f::normal_float_tensor)], normal_float_tensor_adaptor);
+pub static NORMAL_FLOAT_TENSOR: Op<NormalFloatTensorFn> = Op::new(
+    &NORMAL_FLOAT_TENSOR_INFO,
+    &[(Key::Cpu, f::normal_float_tensor), (Key::Meta, f::normal_float_tensor_meta_fn)],
+    normal_float_tensor_adaptor,
+);
 static NORMAL_FLOAT_TENSOR_INFO: OpInfo = OpInfo {
     name: "normal.float_Tensor",
     owner: "flambeau-core",
@@ -2310,12 +2338,21 @@ fn normal_float_tensor_out_cpu(
     let r = f::normal_float_tensor(mean, std, generator)?;
     out::copy_to_out("normal_float_tensor", out, &r)
 }
+fn normal_float_tensor_out_meta(
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_float_tensor_meta_fn(mean, std, generator)?;
+    out::copy_to_out("normal_float_tensor", out, &r)
+}
 /// Type of [`NORMAL_FLOAT_TENSOR_OUT`].
 pub type NormalFloatTensorOutFn = fn(f64, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `normal.float_Tensor_out`: Normally distributed numbers with the given deviations.
 pub static NORMAL_FLOAT_TENSOR_OUT: Op<NormalFloatTensorOutFn> = Op::new(
     &NORMAL_FLOAT_TENSOR_OUT_INFO,
-    &[(Key::Cpu, normal_float_tensor_out_cpu)],
+    &[(Key::Cpu, normal_float_tensor_out_cpu), (Key::Meta, normal_float_tensor_out_meta)],
     normal_float_tensor_out_adaptor,
 );
 static NORMAL_FLOAT_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -2360,8 +2397,11 @@ fn normal_float_tensor_out_adaptor(
 /// Type of [`NORMAL_TENSOR_TENSOR`].
 pub type NormalTensorTensorFn = fn(&Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `normal.Tensor_Tensor`: Normally distributed numbers with the given means and deviations.
-pub static NORMAL_TENSOR_TENSOR: Op<NormalTensorTensorFn> =
-    Op::new(&NORMAL_TENSOR_TENSOR_INFO, &[(Key::Cpu, f::normal_tensor_tensor)], normal_tensor_tensor_adaptor);
+pub static NORMAL_TENSOR_TENSOR: Op<NormalTensorTensorFn> = Op::new(
+    &NORMAL_TENSOR_TENSOR_INFO,
+    &[(Key::Cpu, f::normal_tensor_tensor), (Key::Meta, f::normal_tensor_tensor_meta_fn)],
+    normal_tensor_tensor_adaptor,
+);
 static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
     name: "normal.Tensor_Tensor",
     owner: "flambeau-core",
@@ -2404,12 +2444,21 @@ fn normal_tensor_tensor_out_cpu(
     let r = f::normal_tensor_tensor(mean, std, generator)?;
     out::copy_to_out("normal_tensor_tensor", out, &r)
 }
+fn normal_tensor_tensor_out_meta(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::normal_tensor_tensor_meta_fn(mean, std, generator)?;
+    out::copy_to_out("normal_tensor_tensor", out, &r)
+}
 /// Type of [`NORMAL_TENSOR_TENSOR_OUT`].
 pub type NormalTensorTensorOutFn = fn(&Tensor, &Tensor, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `normal.Tensor_Tensor_out`: Normally distributed numbers with the given means and deviations.
 pub static NORMAL_TENSOR_TENSOR_OUT: Op<NormalTensorTensorOutFn> = Op::new(
     &NORMAL_TENSOR_TENSOR_OUT_INFO,
-    &[(Key::Cpu, normal_tensor_tensor_out_cpu)],
+    &[(Key::Cpu, normal_tensor_tensor_out_cpu), (Key::Meta, normal_tensor_tensor_out_meta)],
     normal_tensor_tensor_out_adaptor,
 );
 static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -2454,8 +2503,11 @@ fn normal_tensor_tensor_out_adaptor(
 /// Type of [`MULTINOMIAL`].
 pub type MultinomialFn = fn(&Tensor, i64, bool, Option<&Generator>) -> Result<Tensor>;
 /// `multinomial`: Indices drawn with the weights of each row.
-pub static MULTINOMIAL: Op<MultinomialFn> =
-    Op::new(&MULTINOMIAL_INFO, &[(Key::Cpu, f::multinomial)], multinomial_adaptor);
+pub static MULTINOMIAL: Op<MultinomialFn> = Op::new(
+    &MULTINOMIAL_INFO,
+    &[(Key::Cpu, f::multinomial), (Key::Meta, f::multinomial_meta_fn)],
+    multinomial_adaptor,
+);
 static MULTINOMIAL_INFO: OpInfo = OpInfo {
     name: "multinomial",
     owner: "flambeau-core",
@@ -2497,11 +2549,24 @@ fn multinomial_out_cpu(
     let r = f::multinomial(self_, num_samples, replacement, generator)?;
     out::copy_to_out("multinomial", out, &r)
 }
+fn multinomial_out_meta(
+    self_: &Tensor,
+    num_samples: i64,
+    replacement: bool,
+    generator: Option<&Generator>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::multinomial_meta_fn(self_, num_samples, replacement, generator)?;
+    out::copy_to_out("multinomial", out, &r)
+}
 /// Type of [`MULTINOMIAL_OUT`].
 pub type MultinomialOutFn = fn(&Tensor, i64, bool, Option<&Generator>, &mut Tensor) -> Result<()>;
 /// `multinomial.out`: Indices drawn with the weights of each row.
-pub static MULTINOMIAL_OUT: Op<MultinomialOutFn> =
-    Op::new(&MULTINOMIAL_OUT_INFO, &[(Key::Cpu, multinomial_out_cpu)], multinomial_out_adaptor);
+pub static MULTINOMIAL_OUT: Op<MultinomialOutFn> = Op::new(
+    &MULTINOMIAL_OUT_INFO,
+    &[(Key::Cpu, multinomial_out_cpu), (Key::Meta, multinomial_out_meta)],
+    multinomial_out_adaptor,
+);
 static MULTINOMIAL_OUT_INFO: OpInfo = OpInfo {
     name: "multinomial.out",
     owner: "flambeau-core",
@@ -2547,7 +2612,8 @@ fn multinomial_out_adaptor(
 /// Type of [`POISSON`].
 pub type PoissonFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `poisson`: Numbers of the Poisson distribution with the given rates.
-pub static POISSON: Op<PoissonFn> = Op::new(&POISSON_INFO, &[(Key::Cpu, f::poisson)], poisson_adaptor);
+pub static POISSON: Op<PoissonFn> =
+    Op::new(&POISSON_INFO, &[(Key::Cpu, f::poisson), (Key::Meta, f::poisson_meta_fn)], poisson_adaptor);
 static POISSON_INFO: OpInfo = OpInfo {
     name: "poisson",
     owner: "flambeau-core",
@@ -2571,7 +2637,8 @@ fn poisson_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tens
 /// Type of [`BINOMIAL`].
 pub type BinomialFn = fn(&Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `binomial`: Numbers of the binomial distribution.
-pub static BINOMIAL: Op<BinomialFn> = Op::new(&BINOMIAL_INFO, &[(Key::Cpu, f::binomial)], binomial_adaptor);
+pub static BINOMIAL: Op<BinomialFn> =
+    Op::new(&BINOMIAL_INFO, &[(Key::Cpu, f::binomial), (Key::Meta, f::binomial_meta_fn)], binomial_adaptor);
 static BINOMIAL_INFO: OpInfo = OpInfo {
     name: "binomial",
     owner: "flambeau-core",

@@ -519,8 +519,11 @@ fn topk_out_adaptor(
 /// Type of [`SEARCHSORTED`].
 pub type SearchsortedFn = fn(&Tensor, &Tensor, bool, bool, Option<&str>, Option<&Tensor>) -> Result<Tensor>;
 /// `searchsorted.Tensor`: Where values would be inserted into sorted rows.
-pub static SEARCHSORTED: Op<SearchsortedFn> =
-    Op::new(&SEARCHSORTED_INFO, &[(Key::Cpu, f::searchsorted)], searchsorted_adaptor);
+pub static SEARCHSORTED: Op<SearchsortedFn> = Op::new(
+    &SEARCHSORTED_INFO,
+    &[(Key::Cpu, f::searchsorted), (Key::Meta, f::searchsorted_meta_fn)],
+    searchsorted_adaptor,
+);
 static SEARCHSORTED_INFO: OpInfo = OpInfo {
     name: "searchsorted.Tensor",
     owner: "flambeau-core",
@@ -575,12 +578,27 @@ fn searchsorted_out_cpu(
     let r = f::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)?;
     out::copy_to_out("searchsorted", out, &r)
 }
+fn searchsorted_out_meta(
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::searchsorted_meta_fn(sorted_sequence, self_, out_int32, right, side, sorter)?;
+    out::copy_to_out("searchsorted", out, &r)
+}
 /// Type of [`SEARCHSORTED_OUT`].
 pub type SearchsortedOutFn =
     fn(&Tensor, &Tensor, bool, bool, Option<&str>, Option<&Tensor>, &mut Tensor) -> Result<()>;
 /// `searchsorted.out`: Where values would be inserted into sorted rows.
-pub static SEARCHSORTED_OUT: Op<SearchsortedOutFn> =
-    Op::new(&SEARCHSORTED_OUT_INFO, &[(Key::Cpu, searchsorted_out_cpu)], searchsorted_out_adaptor);
+pub static SEARCHSORTED_OUT: Op<SearchsortedOutFn> = Op::new(
+    &SEARCHSORTED_OUT_INFO,
+    &[(Key::Cpu, searchsorted_out_cpu), (Key::Meta, searchsorted_out_meta)],
+    searchsorted_out_adaptor,
+);
 static SEARCHSORTED_OUT_INFO: OpInfo = OpInfo {
     name: "searchsorted.out",
     owner: "flambeau-core",
@@ -636,8 +654,11 @@ fn searchsorted_out_adaptor(
 pub type SearchsortedScalarFn =
     fn(&Tensor, Scalar, bool, bool, Option<&str>, Option<&Tensor>) -> Result<Tensor>;
 /// `searchsorted.Scalar`: Where a value would be inserted into sorted rows.
-pub static SEARCHSORTED_SCALAR: Op<SearchsortedScalarFn> =
-    Op::new(&SEARCHSORTED_SCALAR_INFO, &[(Key::Cpu, f::searchsorted_scalar)], searchsorted_scalar_adaptor);
+pub static SEARCHSORTED_SCALAR: Op<SearchsortedScalarFn> = Op::new(
+    &SEARCHSORTED_SCALAR_INFO,
+    &[(Key::Cpu, f::searchsorted_scalar), (Key::Meta, f::searchsorted_scalar_meta_fn)],
+    searchsorted_scalar_adaptor,
+);
 static SEARCHSORTED_SCALAR_INFO: OpInfo = OpInfo {
     name: "searchsorted.Scalar",
     owner: "flambeau-core",
@@ -692,13 +713,25 @@ fn searchsorted_scalar_out_cpu(
     let r = f::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)?;
     out::copy_to_out("searchsorted_scalar", out, &r)
 }
+fn searchsorted_scalar_out_meta(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::searchsorted_scalar_meta_fn(sorted_sequence, self_, out_int32, right, side, sorter)?;
+    out::copy_to_out("searchsorted_scalar", out, &r)
+}
 /// Type of [`SEARCHSORTED_SCALAR_OUT`].
 pub type SearchsortedScalarOutFn =
     fn(&Tensor, Scalar, bool, bool, Option<&str>, Option<&Tensor>, &mut Tensor) -> Result<()>;
 /// `searchsorted.Scalar_out`: Where a value would be inserted into sorted rows.
 pub static SEARCHSORTED_SCALAR_OUT: Op<SearchsortedScalarOutFn> = Op::new(
     &SEARCHSORTED_SCALAR_OUT_INFO,
-    &[(Key::Cpu, searchsorted_scalar_out_cpu)],
+    &[(Key::Cpu, searchsorted_scalar_out_cpu), (Key::Meta, searchsorted_scalar_out_meta)],
     searchsorted_scalar_out_adaptor,
 );
 static SEARCHSORTED_SCALAR_OUT_INFO: OpInfo = OpInfo {
@@ -755,8 +788,11 @@ fn searchsorted_scalar_out_adaptor(
 /// Type of [`BUCKETIZE`].
 pub type BucketizeFn = fn(&Tensor, &Tensor, bool, bool) -> Result<Tensor>;
 /// `bucketize.Tensor`: Index of the bucket that each value falls into.
-pub static BUCKETIZE: Op<BucketizeFn> =
-    Op::new(&BUCKETIZE_INFO, &[(Key::Cpu, f::bucketize)], bucketize_adaptor);
+pub static BUCKETIZE: Op<BucketizeFn> = Op::new(
+    &BUCKETIZE_INFO,
+    &[(Key::Cpu, f::bucketize), (Key::Meta, f::bucketize_meta_fn)],
+    bucketize_adaptor,
+);
 static BUCKETIZE_INFO: OpInfo = OpInfo {
     name: "bucketize.Tensor",
     owner: "flambeau-core",
@@ -792,11 +828,24 @@ fn bucketize_out_cpu(
     let r = f::bucketize(self_, boundaries, out_int32, right)?;
     out::copy_to_out("bucketize", out, &r)
 }
+fn bucketize_out_meta(
+    self_: &Tensor,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::bucketize_meta_fn(self_, boundaries, out_int32, right)?;
+    out::copy_to_out("bucketize", out, &r)
+}
 /// Type of [`BUCKETIZE_OUT`].
 pub type BucketizeOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
 /// `bucketize.out`: Index of the bucket that each value falls into.
-pub static BUCKETIZE_OUT: Op<BucketizeOutFn> =
-    Op::new(&BUCKETIZE_OUT_INFO, &[(Key::Cpu, bucketize_out_cpu)], bucketize_out_adaptor);
+pub static BUCKETIZE_OUT: Op<BucketizeOutFn> = Op::new(
+    &BUCKETIZE_OUT_INFO,
+    &[(Key::Cpu, bucketize_out_cpu), (Key::Meta, bucketize_out_meta)],
+    bucketize_out_adaptor,
+);
 static BUCKETIZE_OUT_INFO: OpInfo = OpInfo {
     name: "bucketize.out",
     owner: "flambeau-core",
@@ -836,8 +885,11 @@ fn bucketize_out_adaptor(
 /// Type of [`BUCKETIZE_SCALAR`].
 pub type BucketizeScalarFn = fn(Scalar, &Tensor, bool, bool) -> Result<Tensor>;
 /// `bucketize.Scalar`: Index of the bucket that a value falls into.
-pub static BUCKETIZE_SCALAR: Op<BucketizeScalarFn> =
-    Op::new(&BUCKETIZE_SCALAR_INFO, &[(Key::Cpu, f::bucketize_scalar)], bucketize_scalar_adaptor);
+pub static BUCKETIZE_SCALAR: Op<BucketizeScalarFn> = Op::new(
+    &BUCKETIZE_SCALAR_INFO,
+    &[(Key::Cpu, f::bucketize_scalar), (Key::Meta, f::bucketize_scalar_meta_fn)],
+    bucketize_scalar_adaptor,
+);
 static BUCKETIZE_SCALAR_INFO: OpInfo = OpInfo {
     name: "bucketize.Scalar",
     owner: "flambeau-core",
@@ -878,12 +930,22 @@ fn bucketize_scalar_out_cpu(
     let r = f::bucketize_scalar(self_, boundaries, out_int32, right)?;
     out::copy_to_out("bucketize_scalar", out, &r)
 }
+fn bucketize_scalar_out_meta(
+    self_: Scalar,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::bucketize_scalar_meta_fn(self_, boundaries, out_int32, right)?;
+    out::copy_to_out("bucketize_scalar", out, &r)
+}
 /// Type of [`BUCKETIZE_SCALAR_OUT`].
 pub type BucketizeScalarOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
 /// `bucketize.Scalar_out`: Index of the bucket that a value falls into.
 pub static BUCKETIZE_SCALAR_OUT: Op<BucketizeScalarOutFn> = Op::new(
     &BUCKETIZE_SCALAR_OUT_INFO,
-    &[(Key::Cpu, bucketize_scalar_out_cpu)],
+    &[(Key::Cpu, bucketize_scalar_out_cpu), (Key::Meta, bucketize_scalar_out_meta)],
     bucketize_scalar_out_adaptor,
 );
 static BUCKETIZE_SCALAR_OUT_INFO: OpInfo = OpInfo {
@@ -925,7 +987,8 @@ fn bucketize_scalar_out_adaptor(
 /// Type of [`HISTC`].
 pub type HistcFn = fn(&Tensor, i64, Scalar, Scalar) -> Result<Tensor>;
 /// `histc`: Counts of values in equal bins.
-pub static HISTC: Op<HistcFn> = Op::new(&HISTC_INFO, &[(Key::Cpu, f::histc)], histc_adaptor);
+pub static HISTC: Op<HistcFn> =
+    Op::new(&HISTC_INFO, &[(Key::Cpu, f::histc), (Key::Meta, f::histc_meta_fn)], histc_adaptor);
 static HISTC_INFO: OpInfo = OpInfo {
     name: "histc",
     owner: "flambeau-core",
@@ -955,11 +1018,15 @@ fn histc_out_cpu(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut 
     let r = f::histc(self_, bins, min, max)?;
     out::copy_to_out("histc", out, &r)
 }
+fn histc_out_meta(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
+    let r = f::histc_meta_fn(self_, bins, min, max)?;
+    out::copy_to_out("histc", out, &r)
+}
 /// Type of [`HISTC_OUT`].
 pub type HistcOutFn = fn(&Tensor, i64, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `histc.out`: Counts of values in equal bins.
 pub static HISTC_OUT: Op<HistcOutFn> =
-    Op::new(&HISTC_OUT_INFO, &[(Key::Cpu, histc_out_cpu)], histc_out_adaptor);
+    Op::new(&HISTC_OUT_INFO, &[(Key::Cpu, histc_out_cpu), (Key::Meta, histc_out_meta)], histc_out_adaptor);
 static HISTC_OUT_INFO: OpInfo = OpInfo {
     name: "histc.out",
     owner: "flambeau-core",

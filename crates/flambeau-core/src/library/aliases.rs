@@ -3,7 +3,7 @@
 
 use super::object::Kwargs;
 use super::{Adapt, Function, NativeFn, Target};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ops;
 use crate::value::Value;
 use std::collections::HashMap;
@@ -24,6 +24,27 @@ const QUESTIONS: [(&str, &str); 8] = [
     ("linalg_cross", "torch.linalg.cross"),
 ];
 
+/// Inner names of PyTorch for operators that have another here.
+const INNER: [(&str, &str); 17] = [
+    ("_stack", "torch.stack"),
+    ("_conj_physical", "torch.conj_physical"),
+    ("_conj_copy", "torch.conj_physical"),
+    ("_logcumsumexp", "torch.logcumsumexp"),
+    ("_unsafe_index", "aten::index"),
+    ("_unsafe_index_put", "aten::index_put"),
+    ("_index_put_impl_", "aten::index_put_"),
+    ("_is_all_true", "torch.all"),
+    ("_is_any_true", "torch.any"),
+    ("_cast_Byte", "torch.Tensor.byte"),
+    ("_cast_Char", "torch.Tensor.char"),
+    ("_cast_Short", "torch.Tensor.short"),
+    ("_cast_Int", "torch.Tensor.int"),
+    ("_cast_Long", "torch.Tensor.long"),
+    ("_cast_Half", "torch.Tensor.half"),
+    ("_cast_Float", "torch.Tensor.float"),
+    ("_cast_Double", "torch.Tensor.double"),
+];
+
 /// The function that a name without entry stands for.
 pub(super) fn find(path: &str, known: Known<'_>) -> Option<Function> {
     if let Some(name) = path.strip_prefix("torch.ops.aten.").or_else(|| path.strip_prefix("aten::")) {
@@ -38,8 +59,11 @@ pub(super) fn find(path: &str, known: Known<'_>) -> Option<Function> {
         let method = known(&format!("torch.Tensor.{name}")).map(|f| adapted(f, input_first));
         return method.or_else(|| known(&format!("torch.nn.functional.{name}")));
     }
+    if name == "affine_grid_generator" {
+        return known("torch.nn.functional.affine_grid");
+    }
     // what Python shows of ATen's inner operators
-    if name.starts_with('_') { known(&format!("aten::{name}")) } else { None }
+    if name.starts_with('_') { inner(name, known) } else { None }
 }
 
 /// `add.Scalar` is `add` with a number, `arccos` an alias that Python knows, `special_erf` one of a module.
@@ -58,8 +82,18 @@ fn aten(name: &str, known: Known<'_>) -> Option<Function> {
     if let Some(f) = places.iter().find_map(|p| known(p)) {
         return Some(f);
     }
+    if base.starts_with('_')
+        && let Some(f) = inner(base, known)
+    {
+        return Some(f);
+    }
     let inplace = known(&format!("aten::{base}_")).or_else(|| known(&format!("torch.Tensor.{base}_")))?;
     Some(adapted(inplace, of_a_copy))
+}
+
+fn inner(name: &str, known: Known<'_>) -> Option<Function> {
+    let own = known(&format!("aten::{name}"));
+    own.or_else(|| known(INNER.iter().find(|i| i.0 == name)?.1))
 }
 
 fn adapted(f: Function, adapt: Adapt) -> Function {
@@ -105,6 +139,17 @@ pub(super) fn add(functions: &mut HashMap<String, Target>) {
                 }
             }
         }
+    }
+    for (paths, adapt) in BY_KEYWORD {
+        for path in paths {
+            if let Some(target) = functions.remove(*path) {
+                let f = Arc::new(Function { path: (*path).to_string(), target });
+                functions.insert((*path).to_string(), Target::Adapted(adapt, f));
+            }
+        }
+    }
+    for (path, f) in LISTS_OUT {
+        functions.insert(path.to_string(), Target::Native(f));
     }
     for (path, f) in NATIVE.iter().chain(super::symbolic::NATIVE) {
         functions.entry((*path).to_string()).or_insert(Target::Native(*f));
@@ -164,7 +209,7 @@ fn loss(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     if args.len() > names.len() {
         let takes =
             format!("{name}() takes {} positional arguments but {} were given", names.len(), args.len());
-        return Err(crate::error::Error::type_(takes));
+        return Err(Error::type_(takes));
     }
     let given = names.iter().zip(args).map(|(n, v)| ((*n).to_string(), v.clone()));
     let mut named: Vec<(String, Value)> = given.chain(kwargs.iter().cloned()).collect();
@@ -178,9 +223,7 @@ fn loss(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
                 1 => "mean",
                 2 => "sum",
                 _ => {
-                    return Err(crate::error::Error::value(format!(
-                        "{i} is not a valid value for reduction"
-                    )));
+                    return Err(Error::value(format!("{i} is not a valid value for reduction")));
                 }
             };
             *v = Value::Str(text.into());
@@ -198,3 +241,86 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.poisson_nll_loss", |a, k| loss("poisson_nll_loss", a, k)),
     ("torch.triplet_margin_loss", |a, k| loss("triplet_margin_loss", a, k)),
 ];
+
+/// Functions that read their arguments by position, under the names that Python gives those.
+const BY_KEYWORD: [(&[&str], Adapt); 2] = [
+    (
+        &[
+            "torch.is_tensor",
+            "torch.is_complex",
+            "torch.is_conj",
+            "torch.is_floating_point",
+            "torch.is_inference",
+            "torch.is_neg",
+            "torch.is_signed",
+            "torch.numel",
+            "torch.result_type",
+            "torch.can_cast",
+            "torch.promote_types",
+        ],
+        in_order,
+    ),
+    (&["torch.Tensor.copy_"], other_is_src),
+];
+/// Puts keywords after the positional arguments, first what comes first.
+fn in_order(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    const FIRST: [&str; 9] =
+        ["input", "obj", "tensor", "tensor1", "scalar", "scalar1", "from", "from_", "type1"];
+    const SECOND: [&str; 5] = ["other", "tensor2", "scalar2", "to", "type2"];
+    let mut a = args.to_vec();
+    for names in [&FIRST[..], &SECOND[..]] {
+        let given = kwargs.iter().filter(|(k, _)| names.contains(&k.as_str()));
+        a.extend(given.map(|(_, v)| v.clone()));
+    }
+    match kwargs.iter().find(|(k, _)| !FIRST.contains(&k.as_str()) && !SECOND.contains(&k.as_str())) {
+        Some((k, _)) => Err(Error::type_(format!("got an unexpected keyword argument '{k}'"))),
+        None => Ok((a, Vec::new())),
+    }
+}
+/// The documentation calls it `src`, the signature `other`.
+fn other_is_src(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let mut named = kwargs.to_vec();
+    named.iter_mut().filter(|(k, _)| k == "other").for_each(|(k, _)| *k = "src".into());
+    Ok((args.to_vec(), named))
+}
+
+/// Functions that write a list of tensors with `out=`.
+const LISTS_OUT: [(&str, NativeFn); 3] = [
+    ("torch.split_copy", |a, k| list_out("split_copy", "split_copy_Tensor_out", a, k)),
+    ("torch.split_with_sizes_copy", |a, k| {
+        list_out("split_with_sizes_copy", "split_with_sizes_copy_out", a, k)
+    }),
+    ("torch.unbind_copy", |a, k| list_out("unbind_copy", "unbind_copy_int_out", a, k)),
+];
+fn list_out(name: &str, out_name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let mut named = kwargs.to_vec();
+    let at = named.iter().position(|(k, v)| k == "out" && !matches!(v, Value::None));
+    let out = at.map(|i| named.remove(i).1);
+    named.retain(|(k, _)| k != "out");
+    let r = super::call(&format!("aten::{name}"), args, &named)?;
+    let Some(out) = out else { return Ok(r) };
+    let Some(given) = out.items() else {
+        let text = format!("{name}(): argument 'out' must be tuple of Tensors, not {}", out.type_name());
+        return Err(Error::type_(text));
+    };
+    let results = r.first().and_then(Value::items).unwrap_or(&r);
+    if given.len() != results.len() {
+        let (n, g) = (results.len(), given.len());
+        return Err(Error::runtime(format!(
+            "{out_name}() expected an out= argument of size {n}, got size {g}"
+        )));
+    }
+    for (g, r) in given.iter().zip(results) {
+        let (Value::Tensor(g), Value::Tensor(r)) = (g, r) else {
+            return Err(Error::type_(format!("{name}(): argument 'out' must be tuple of Tensors")));
+        };
+        crate::out::check_out_dtype(name, r.dtype(), g.dtype())?;
+        if g.sizes() != r.sizes() {
+            return Err(Error::missing(format!(
+                "{name}(): out= with tensors of other sizes, which would be resized"
+            )));
+        }
+        ops::copy_(g, r, false)?;
+    }
+    Ok(vec![Value::None])
+}

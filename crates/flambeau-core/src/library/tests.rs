@@ -271,3 +271,28 @@ fn numbers_that_might_be_symbols() {
     assert!(matches!(one("torch.sym_float", &[Value::Int(3)]), Value::Float(3.0)));
     assert!(call("torch.sym_int", &[Value::Float(f64::NAN)], &[]).is_err());
 }
+
+#[test]
+fn keywords_of_functions_that_are_no_operators() {
+    let a = t(&[1.0]);
+    assert!(matches!(
+        call("torch.is_complex", &[], &kw("input", a.clone())).unwrap()[..],
+        [Value::Bool(false)]
+    ));
+    let mut k = kw("other", Value::Float(1.0));
+    k.push(("tensor".into(), a.clone()));
+    assert!(matches!(call("torch.result_type", &[], &k).unwrap()[..], [Value::DType(crate::DType::F32)]));
+    assert!(call("torch.numel", std::slice::from_ref(&a), &kw("nonsense", Value::Int(1))).is_err());
+    assert_eq!(numbers(&call("torch.Tensor.copy_", &[a], &kw("other", t(&[5.0]))).unwrap()), [5.0]);
+}
+
+#[test]
+fn copies_of_views_write_lists() {
+    let (a, x, y) = (t(&[1.0, 2.0]), t(&[0.0]), t(&[0.0]));
+    let args = [a, Value::Int(1)];
+    let out = Value::List(vec![x.clone(), y.clone()]);
+    assert!(matches!(call("torch.split_copy", &args, &kw("out", out)).unwrap()[..], [Value::None]));
+    assert_eq!((numbers(&[x.clone()]), numbers(&[y])), (vec![1.0], vec![2.0]));
+    let e = call("torch.split_copy", &args, &kw("out", Value::List(vec![x]))).unwrap_err();
+    assert_eq!(e.message(), "split_copy_Tensor_out() expected an out= argument of size 2, got size 1");
+}

@@ -83,6 +83,28 @@ fn size(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     Ok(vec![NamedTuple::size(&sizes).into()])
 }
 
+fn device_arg(a: &[Value]) -> Result<&Value> {
+    match a.first() {
+        Some(d @ Value::Device(_)) => Ok(d),
+        _ => Err(Error::type_("expected a torch.device")),
+    }
+}
+/// Python makes named results of sequences as well.
+fn named(name: &str, fields: &[&'static str], args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new("return_types", &["iterable"], args, kwargs)?;
+    let v = s.must(0)?;
+    let items = v.items().ok_or_else(|| Error::type_("constructor requires a sequence"))?;
+    if items.len() != fields.len() {
+        return Err(Error::type_(format!(
+            "torch.return_types.{name}() takes a {}-sequence ({}-sequence given)",
+            fields.len(),
+            items.len()
+        )));
+    }
+    let class = format!("torch.return_types.{name}");
+    Ok(vec![NamedTuple { class, fields: fields.to_vec(), items: items.to_vec() }.into()])
+}
+
 /// `torch.device("cuda", 1)`, `torch.device("cuda:1")`, `torch.device(1)`: a bare number is a CUDA ordinal.
 fn device(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("device", &["type", "index"], args, kwargs)?;
@@ -126,6 +148,14 @@ pub(super) const NATIVE: &[(&str, NativeFn)] = &[
         }
         Ok(vec![Value::Tensor(t)])
     }),
+    ("torch.device.type", |a, _| super::attribute(device_arg(a)?, "type").map(|v| vec![v])),
+    ("torch.device.index", |a, _| super::attribute(device_arg(a)?, "index").map(|v| vec![v])),
+    ("torch.return_types.kthvalue", |a, k| named("kthvalue", &["values", "indices"], a, k)),
+    ("torch.return_types.max", |a, k| named("max", &["values", "indices"], a, k)),
+    ("torch.return_types.median", |a, k| named("median", &["values", "indices"], a, k)),
+    ("torch.return_types.min", |a, k| named("min", &["values", "indices"], a, k)),
+    ("torch.return_types.mode", |a, k| named("mode", &["values", "indices"], a, k)),
+    ("torch.return_types.svd", |a, k| named("svd", &["U", "S", "V"], a, k)),
     ("torch.Size", size),
     ("torch.device", device),
 ];

@@ -394,6 +394,9 @@ pub fn dot_cpu(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
 /// `vdot`
 pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     check_dot(self_, other)?;
+    if self_.dtype() == DType::C32 {
+        return Err(Error::not_implemented_for("vdot", self_.dtype()));
+    }
     ops::dot(&ops::conj(self_)?, other)
 }
 /// `inner`

@@ -77,7 +77,8 @@ pub fn diff(
     }
     if n >= size || x.device() == Device::Meta {
         // nothing is left, or only the size is asked for
-        return ops::clone(&ops::narrow(&x, d as i64, 0, (size - n).max(0))?, None);
+        let format = (size <= n).then_some(crate::MemoryFormat::Contiguous);
+        return ops::clone(&ops::narrow(&x, d as i64, 0, (size - n).max(0))?, format);
     }
     for _ in 0..n {
         let rest = x.sizes()[d] - 1;
@@ -382,9 +383,30 @@ pub fn as_strided_scatter(
         crate::geometry::fmt_sizes(src.sizes()),
         crate::geometry::fmt_sizes(size)
     );
-    let out = ops::clone(self_, None)?;
+    let out = same_layout(self_)?;
     ops::copy_(&ops::as_strided(&out, size, stride, storage_offset)?, src, false)?;
     Ok(out)
+}
+/// A copy of a tensor's whole memory, with the tensor's place in it.
+fn same_layout(t: &Tensor) -> Result<Tensor> {
+    if t.device() == Device::Meta || geometry::has_internal_overlap(t.sizes(), t.strides()) {
+        return ops::clone(t, None);
+    }
+    let n = (t.storage().nbytes() / t.element_size()) as i64;
+    let all = Tensor::from_storage(t.storage(), &[n], &[1], 0, t.dtype())?;
+    let (sizes, strides) = (SizeVec::from_slice(t.sizes()), SizeVec::from_slice(t.strides()));
+    ops::clone(&all, None)?.view_typed(sizes, strides, t.storage_offset(), t.dtype(), t.lazy_bits())
+}
+
+/// `as_strided_scatter` on the meta device.
+pub fn as_strided_scatter_meta_fn(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    as_strided_scatter(self_, src, size, stride, storage_offset)
 }
 
 /// `linalg_multi_dot`
@@ -457,8 +479,20 @@ fn isin_takes(d: DType) -> Result<()> {
     Ok(())
 }
 fn found_among(elements: &Tensor, test_elements: &Tensor, invert: bool) -> Result<Tensor> {
-    let pairs = ops::eq(&ops::unsqueeze(elements, -1)?, &ops::flatten(test_elements, 0, -1)?)?;
-    let found = ops::any_dim(&pairs, -1, false)?;
+    let found = if test_elements.dim() == 0 {
+        ops::eq(elements, test_elements)?
+    } else if elements.numel().saturating_mul(test_elements.numel()) > 1 << 16
+        && elements.dtype() == test_elements.dtype()
+    {
+        // every pair would be too much: the place where each element belongs among the sorted ones
+        let sorted = ops::sort(&ops::flatten(test_elements, 0, -1)?, 0, false)?.0;
+        let at = ops::searchsorted(&sorted, elements, false, false, None, None)?;
+        let last = Scalar::Int(sorted.numel() - 1);
+        ops::eq(&ops::take(&sorted, &ops::clamp(&at, None, Some(last))?)?, elements)?
+    } else {
+        let pairs = ops::eq(&ops::unsqueeze(elements, -1)?, &ops::flatten(test_elements, 0, -1)?)?;
+        ops::any_dim(&pairs, -1, false)?
+    };
     if invert { ops::logical_not(&found) } else { Ok(found) }
 }
 /// `isin.Tensor_Scalar`
@@ -474,7 +508,12 @@ pub fn isin_number(elements: &Tensor, test_element: Scalar, _unique: bool, inver
 }
 /// `isin.Scalar_Tensor`
 pub fn number_isin(element: Scalar, test_elements: &Tensor, unique: bool, invert: bool) -> Result<Tensor> {
-    isin(&number(element)?, test_elements, unique, invert)
+    let element = number(element)?;
+    let element = match test_elements.device() {
+        Device::Meta => Tensor::empty_raw(&[], element.dtype(), Device::Meta)?,
+        _ => element,
+    };
+    isin(&element, test_elements, unique, invert)
 }
 
 /// `cdist`

@@ -37,9 +37,9 @@ specs! {
     CLAMP = "clamp" "clamp_scalar_cpu" CLAMP Default;
     CLAMP_MIN = "clamp" "clamp_min_scalar_cpu" CLAMP_MIN Default;
     CLAMP_MAX = "clamp" "clamp_max_scalar_cpu" CLAMP_MAX Default;
-    CLAMP_TENSOR = "clamp" "clamp_cpu" CLAMP_TENSOR Default;
-    MAXIMUM = "clamp" "maximum_cpu" MAXIMUM Default;
-    MINIMUM = "clamp" "minimum_cpu" MINIMUM Default;
+    CLAMP_TENSOR = "clamp_tensor" "clamp_cpu" CLAMP_TENSOR Default;
+    MAXIMUM = "clamp_tensor" "maximum_cpu" MAXIMUM Default;
+    MINIMUM = "clamp_tensor" "minimum_cpu" MINIMUM Default;
 }
 
 /// What a factor of `add` or `sub` must be for a result of this dtype.

@@ -140,7 +140,11 @@ pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generato
     if !p.dtype().is_floating() {
         return Err(Error::not_implemented_for("bernoulli_tensor_cpu_p_", p.dtype()));
     }
-    let p = contiguous_raw(&crate::ops::views::expand(p, self_.sizes(), false)?)?;
+    let p = crate::ops::views::expand(p, self_.sizes(), false)?;
+    if self_.device() == Device::Meta {
+        return Ok(());
+    }
+    let p = contiguous_raw(&p)?;
     let tmp = Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())?;
     if self_.numel() > 0 {
         let a = Access::new(&[&p], &[&tmp])?;
@@ -505,6 +509,12 @@ pub fn multinomial(
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
     );
     ensure!(categories <= 1 << 24, Runtime, "number of categories cannot exceed 2^24");
+    let out_device = self_.device();
+    if out_device == Device::Meta {
+        let mut sizes = SizeVec::from_slice(&self_.sizes()[..self_.dim() - 1]);
+        sizes.push(num_samples);
+        return Tensor::empty_raw(&sizes, DType::I64, out_device);
+    }
     let strides = crate::ops::copy::preserved_strides(self_);
     if (!replacement || num_samples == 1) && !crate::geometry::is_contiguous(self_.sizes(), &strides) {
         // the draws go in the order of memory: see `multinomial` below for what they are
@@ -539,8 +549,11 @@ pub fn multinomial(
 }
 /// `poisson`
 pub fn poisson(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
-    let x = contiguous_raw(self_)?;
     let out = Tensor::empty_raw(self_.sizes(), self_.dtype(), self_.device())?;
+    if self_.device() == Device::Meta {
+        return Ok(out);
+    }
+    let x = contiguous_raw(self_)?;
     let a = Access::new(&[&x], &[&out])?;
     let mut g = generator.unwrap_or_else(|| default_generator()).lock();
     erased::poisson(&mut g, a.any(0)?, a.any_mut(0)?)
@@ -552,6 +565,9 @@ pub fn poisson(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
 /// `binomial`
 pub fn binomial(count: &Tensor, prob: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
     let shape = crate::geometry::broadcast_shapes(count.sizes(), prob.sizes())?;
+    if prob.device() == Device::Meta {
+        return Tensor::empty_raw(&shape, prob.dtype(), Device::Meta);
+    }
     let c = contiguous_raw(&crate::ops::views::expand(&cast_to(count, prob.dtype())?, &shape, false)?)?;
     let p = contiguous_raw(&crate::ops::views::expand(prob, &shape, false)?)?;
     let out = Tensor::empty_raw(&shape, prob.dtype(), prob.device())?;
@@ -608,3 +624,10 @@ pub fn sample_dirichlet(self_: &Tensor, generator: Opt<&Generator>) -> Result<Te
 pub fn sample_dirichlet_meta_fn(self_: &Tensor, generator: Opt<&Generator>) -> Result<Tensor> {
     standard_gamma_meta_fn(self_, generator)
 }
+// Without data these know what they do with it: the sizes of their results, and nothing is drawn.
+pub use self::{
+    bernoulli as bernoulli_meta_fn, bernoulli_p as bernoulli_p_meta_fn, binomial as binomial_meta_fn,
+    multinomial as multinomial_meta_fn, normal_float_tensor as normal_float_tensor_meta_fn,
+    normal_tensor_float as normal_tensor_float_meta_fn, normal_tensor_tensor as normal_tensor_tensor_meta_fn,
+    poisson as poisson_meta_fn,
+};

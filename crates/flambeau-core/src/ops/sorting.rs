@@ -171,8 +171,8 @@ pub fn searchsorted(
         );
     }
     let n = *s.sizes().last().unwrap_or(&1);
-    let out = Tensor::empty_raw(self_.sizes(), DType::I64, Device::Cpu)?;
-    if self_.numel() > 0 {
+    let out = Tensor::empty_raw(self_.sizes(), DType::I64, s.device())?;
+    if self_.numel() > 0 && s.device() != Device::Meta {
         let b = contiguous_raw(&cast_to(s, common)?)?;
         let v = contiguous_raw(&cast_to(self_, common)?)?;
         let order = sorter.map(contiguous_raw).transpose()?;
@@ -193,7 +193,13 @@ pub fn searchsorted(
         .ok_or_else(|| Error::not_implemented_for("searchsorted_out_cpu", common))?
         .map_err(|_| Error::runtime("torch.searchsorted(): sorter index out of range"))?;
     }
-    if out_int32 { cast_to(&out, DType::I32) } else { Ok(out) }
+    if !out_int32 {
+        return Ok(out);
+    }
+    if s.device() == Device::Meta {
+        return Tensor::empty_raw(self_.sizes(), DType::I32, Device::Meta);
+    }
+    cast_to(&out, DType::I32)
 }
 /// `searchsorted.Scalar`
 pub fn searchsorted_scalar(
@@ -216,6 +222,10 @@ pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bo
         boundaries.dim()
     );
     let common = promotion::result_type(&[boundaries, self_])?;
+    if boundaries.device() == Device::Meta {
+        let b = Tensor::empty_raw(boundaries.sizes(), common, Device::Meta)?;
+        return searchsorted(&b, self_, out_int32, right, None, None);
+    }
     let b = if boundaries.dtype() == common { boundaries.clone() } else { cast_to(boundaries, common)? };
     let v = if self_.dtype() == common { self_.clone() } else { cast_to(self_, common)? };
     searchsorted(&b, &v, out_int32, right, None, None)
@@ -247,13 +257,16 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     if lo == hi && self_.dtype().is_wide_unsigned() {
         return Err(Error::not_implemented_for("aminmax_cpu", self_.dtype()));
     }
-    let x = contiguous_raw(self_)?;
     ensure!(
-        x.dtype().is_floating(),
+        self_.dtype().is_floating(),
         Unsupported,
         "\"histogram_cpu\" not implemented for '{}'",
-        x.dtype().scalar_type_name()
+        self_.dtype().scalar_type_name()
     );
+    if self_.device() == Device::Meta {
+        return Tensor::empty_raw(&[bins], self_.dtype(), Device::Meta);
+    }
+    let x = contiguous_raw(self_)?;
     if lo == hi && x.numel() > 0 {
         let (a, b) = ops::aminmax(&ops::flatten(&x, 0, -1)?, None, false)?;
         (lo, hi) = (a.try_item()?, b.try_item()?);
@@ -333,3 +346,9 @@ fn weighted_counts<T: crate::Element + std::ops::AddAssign>(
     drop(a);
     Ok(out)
 }
+
+// The sizes of these results follow from sizes alone.
+pub use self::{
+    bucketize as bucketize_meta_fn, bucketize_scalar as bucketize_scalar_meta_fn, histc as histc_meta_fn,
+    searchsorted as searchsorted_meta_fn, searchsorted_scalar as searchsorted_scalar_meta_fn,
+};

@@ -152,12 +152,12 @@ signals! {
     signal_hann "hann" "general_cosine" () |m, n, d| cosines(&[0.5, 0.5]);
     signal_kaiser "kaiser" "kaiser" (beta: f64) |m, n, d| {
         ensure!(beta >= 0.0, Value, "beta must be non-negative, got: {beta} instead.");
-        // PyTorch computes in the window's type, where I0 overflows earlier
-        let most = if d == DType::F32 { f64::from(f32::MAX) } else { f64::MAX };
-        let narrow = move |v: f64| if v > most { f64::INFINITY } else { v };
+        // PyTorch computes in the window's type, where I0 is infinite once the exponential is
+        let most = if d == DType::F32 { f64::from(f32::MAX) } else { f64::MAX }.ln();
+        let i0 = move |x: f64| if x > most { f64::INFINITY } else { bessel_i0(x) };
         move |k: f64, n: f64| {
             let x = 2.0 * k / n - 1.0;
-            narrow(bessel_i0(beta * (1.0 - x * x).max(0.0).sqrt())) / narrow(bessel_i0(beta))
+            i0(beta * (1.0 - x * x).max(0.0).sqrt()) / i0(beta)
         }
     };
     signal_nuttall "nuttall" "general_cosine" () |m, n, d| cosines(&[0.3635819, 0.4891775, 0.1365995, 0.0106411]);

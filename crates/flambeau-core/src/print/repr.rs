@@ -181,6 +181,7 @@ fn gradient_suffix(t: &Tensor) -> Option<String> {
 ///
 /// # Errors
 /// When the elements cannot be read, as for [`elements`].
+#[doc(alias = "printing:tensor")]
 pub fn to_text(t: &Tensor) -> Result<String> {
     if t.is_parameter() {
         return Ok(format!("Parameter containing:\n{}", tensor_text(t)?));

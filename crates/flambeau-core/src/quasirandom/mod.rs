@@ -72,9 +72,9 @@ fn is_primitive(p: u32, degree: u32) -> bool {
     let mut factors = Vec::new();
     let mut f = 2;
     while f * f <= rest {
-        if rest % f == 0 {
+        if rest.is_multiple_of(f) {
             factors.push(f);
-            while rest % f == 0 {
+            while rest.is_multiple_of(f) {
                 rest /= f;
             }
         }

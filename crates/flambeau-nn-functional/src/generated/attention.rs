@@ -114,7 +114,7 @@ pub type FusedAttentionBackwardFn =
 /// `_fused_attention_backward`: The gradients of attention for query, key and value.
 pub static FUSED_ATTENTION_BACKWARD: Op<FusedAttentionBackwardFn> = Op::new(
     &FUSED_ATTENTION_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_attention_backward)],
+    &[(Key::Cpu, f::fused_attention_backward), (Key::Meta, f::fused_attention_backward_meta_fn)],
     fused_attention_backward_adaptor,
 );
 static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {

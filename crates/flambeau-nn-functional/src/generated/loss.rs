@@ -10,8 +10,11 @@ use crate::ops::loss as f;
 /// Type of [`FUSED_NLL_LOSS`].
 pub type FusedNllLossFn = fn(&Tensor, &Tensor, Option<&Tensor>, i64, i64) -> Result<(Tensor, Tensor)>;
 /// `_nll_loss`: Negative log likelihood over dimension 1, and the weight that a mean is divided by.
-pub static FUSED_NLL_LOSS: Op<FusedNllLossFn> =
-    Op::new(&FUSED_NLL_LOSS_INFO, &[(Key::Cpu, f::fused_nll_loss)], fused_nll_loss_adaptor);
+pub static FUSED_NLL_LOSS: Op<FusedNllLossFn> = Op::new(
+    &FUSED_NLL_LOSS_INFO,
+    &[(Key::Cpu, f::fused_nll_loss), (Key::Meta, f::fused_nll_loss_meta_fn)],
+    fused_nll_loss_adaptor,
+);
 static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
     name: "_nll_loss",
     owner: "flambeau-nn-functional",
@@ -57,7 +60,7 @@ pub type FusedNllLossBackwardFn =
 /// `_nll_loss_backward`: The gradient of the negative log likelihood.
 pub static FUSED_NLL_LOSS_BACKWARD: Op<FusedNllLossBackwardFn> = Op::new(
     &FUSED_NLL_LOSS_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_nll_loss_backward)],
+    &[(Key::Cpu, f::fused_nll_loss_backward), (Key::Meta, f::fused_nll_loss_backward_meta_fn)],
     fused_nll_loss_backward_adaptor,
 );
 static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
@@ -112,8 +115,11 @@ fn fused_nll_loss_backward_adaptor(
 pub type FusedCrossEntropyFn =
     fn(&Tensor, &Tensor, Option<&Tensor>, i64, i64, f64) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_cross_entropy`: Cross-entropy of logits over dimension 1 and class indices, with what its gradient needs.
-pub static FUSED_CROSS_ENTROPY: Op<FusedCrossEntropyFn> =
-    Op::new(&FUSED_CROSS_ENTROPY_INFO, &[(Key::Cpu, f::fused_cross_entropy)], fused_cross_entropy_adaptor);
+pub static FUSED_CROSS_ENTROPY: Op<FusedCrossEntropyFn> = Op::new(
+    &FUSED_CROSS_ENTROPY_INFO,
+    &[(Key::Cpu, f::fused_cross_entropy), (Key::Meta, f::fused_cross_entropy_meta_fn)],
+    fused_cross_entropy_adaptor,
+);
 static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     name: "_cross_entropy",
     owner: "flambeau-nn-functional",
@@ -165,7 +171,7 @@ pub type FusedCrossEntropyBackwardFn =
 /// `_cross_entropy_backward`: The gradient of cross-entropy.
 pub static FUSED_CROSS_ENTROPY_BACKWARD: Op<FusedCrossEntropyBackwardFn> = Op::new(
     &FUSED_CROSS_ENTROPY_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_cross_entropy_backward)],
+    &[(Key::Cpu, f::fused_cross_entropy_backward), (Key::Meta, f::fused_cross_entropy_backward_meta_fn)],
     fused_cross_entropy_backward_adaptor,
 );
 static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {

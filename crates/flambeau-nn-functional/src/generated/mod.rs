@@ -241,6 +241,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &loss::CROSS_ENTROPY,
     &norm::NATIVE_BATCH_NORM,
     &norm::NATIVE_BATCH_NORM_OUT,
+    &norm::BATCH_NORM_TRAIN,
+    &norm::BATCH_NORM_EVAL,
     &norm::NATIVE_BATCH_NORM_BACKWARD,
     &norm::BATCH_NORM,
     &norm::BATCH_NORM_TORCH,

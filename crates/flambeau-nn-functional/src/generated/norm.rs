@@ -19,11 +19,8 @@ pub type NativeBatchNormFn = fn(
     f64,
 ) -> Result<(Tensor, Tensor, Tensor)>;
 /// `native_batch_norm`: Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
-pub static NATIVE_BATCH_NORM: Op<NativeBatchNormFn> = Op::new(
-    &NATIVE_BATCH_NORM_INFO,
-    &[(Key::Cpu, f::native_batch_norm), (Key::Meta, f::native_batch_norm_meta_fn)],
-    native_batch_norm_adaptor,
-);
+pub static NATIVE_BATCH_NORM: Op<NativeBatchNormFn> =
+    Op::composite(&NATIVE_BATCH_NORM_INFO, f::native_batch_norm, native_batch_norm_adaptor);
 static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
     name: "native_batch_norm",
     owner: "flambeau-nn-functional",
@@ -41,10 +38,10 @@ static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
         returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
     },
     python: &["torch.native_batch_norm"],
-    composite: false,
+    composite: true,
     boxed: native_batch_norm_boxed,
     doc: "Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.",
-    grad: Differentiability::Formula,
+    grad: Differentiability::Composite,
 };
 fn native_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_batch_norm(
@@ -88,34 +85,20 @@ fn native_batch_norm_out_cpu(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
-    let r = f::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
-    out::copy_to_out("native_batch_norm", out0, &r.0)?;
-    out::copy_to_out("native_batch_norm", out1, &r.1)?;
-    out::copy_to_out("native_batch_norm", out2, &r.2)
-}
-fn native_batch_norm_out_meta(
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-    out2: &mut Tensor,
-) -> Result<()> {
-    let r = f::native_batch_norm_meta_fn(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        momentum,
-        eps,
+    out::refuse_gradients(
+        "native_batch_norm",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(input);
+            v.extend(weight);
+            v.extend(bias);
+            v.extend(running_mean);
+            v.extend(running_var);
+            v
+        },
+        &[&*out0, &*out1, &*out2],
     )?;
+    let r = f::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
     out::copy_to_out("native_batch_norm", out0, &r.0)?;
     out::copy_to_out("native_batch_norm", out1, &r.1)?;
     out::copy_to_out("native_batch_norm", out2, &r.2)
@@ -135,11 +118,8 @@ pub type NativeBatchNormOutFn = fn(
     &mut Tensor,
 ) -> Result<()>;
 /// `native_batch_norm.out`: Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
-pub static NATIVE_BATCH_NORM_OUT: Op<NativeBatchNormOutFn> = Op::new(
-    &NATIVE_BATCH_NORM_OUT_INFO,
-    &[(Key::Cpu, native_batch_norm_out_cpu), (Key::Meta, native_batch_norm_out_meta)],
-    native_batch_norm_out_adaptor,
-);
+pub static NATIVE_BATCH_NORM_OUT: Op<NativeBatchNormOutFn> =
+    Op::composite(&NATIVE_BATCH_NORM_OUT_INFO, native_batch_norm_out_cpu, native_batch_norm_out_adaptor);
 static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
     name: "native_batch_norm.out",
     owner: "flambeau-nn-functional",
@@ -160,10 +140,10 @@ static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
         returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
     },
     python: &["torch.native_batch_norm"],
-    composite: false,
+    composite: true,
     boxed: native_batch_norm_out_boxed,
     doc: "Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.",
-    grad: Differentiability::Formula,
+    grad: Differentiability::Composite,
 };
 fn native_batch_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 8)?;
@@ -219,6 +199,124 @@ fn native_batch_norm_out_adaptor(
     Ok(())
 }
 
+/// Type of [`BATCH_NORM_TRAIN`].
+pub type BatchNormTrainFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_batch_norm_train`: `native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.
+pub static BATCH_NORM_TRAIN: Op<BatchNormTrainFn> = Op::new(
+    &BATCH_NORM_TRAIN_INFO,
+    &[(Key::Cpu, f::batch_norm_train), (Key::Meta, f::batch_norm_train_meta_fn)],
+    batch_norm_train_adaptor,
+);
+static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
+    name: "_batch_norm_train",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::OptTensor, D::Required),
+            a("running_var", Ty::OptTensor, D::Required),
+            a("momentum", Ty::Float, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: batch_norm_train_boxed,
+    doc: "`native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.",
+    grad: Differentiability::Formula,
+};
+fn batch_norm_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::batch_norm_train(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+        arg(a, 6)?,
+    )?
+    .into_values())
+}
+fn batch_norm_train_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    fallback(&BATCH_NORM_TRAIN_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps])
+}
+
+/// Type of [`BATCH_NORM_EVAL`].
+pub type BatchNormEvalFn = fn(
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+/// `_batch_norm_eval`: `native_batch_norm` by the running statistics.
+pub static BATCH_NORM_EVAL: Op<BatchNormEvalFn> = Op::new(
+    &BATCH_NORM_EVAL_INFO,
+    &[(Key::Cpu, f::batch_norm_eval), (Key::Meta, f::batch_norm_eval_meta_fn)],
+    batch_norm_eval_adaptor,
+);
+static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
+    name: "_batch_norm_eval",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::OptTensor, D::Required),
+            a("bias", Ty::OptTensor, D::Required),
+            a("running_mean", Ty::OptTensor, D::Required),
+            a("running_var", Ty::OptTensor, D::Required),
+            a("eps", Ty::Float, D::Required),
+        ],
+        returns: &[("output", Ty::Tensor), ("save_mean", Ty::Tensor), ("save_invstd", Ty::Tensor)],
+    },
+    python: &[],
+    composite: false,
+    boxed: batch_norm_eval_boxed,
+    doc: "`native_batch_norm` by the running statistics.",
+    grad: Differentiability::Formula,
+};
+fn batch_norm_eval_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    Ok(ops::batch_norm_eval(
+        tensor_arg(a, 0)?,
+        arg::<Option<Tensor>>(a, 1)?.as_ref(),
+        arg::<Option<Tensor>>(a, 2)?.as_ref(),
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg::<Option<Tensor>>(a, 4)?.as_ref(),
+        arg(a, 5)?,
+    )?
+    .into_values())
+}
+fn batch_norm_eval_adaptor(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    fallback(&BATCH_NORM_EVAL_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &eps])
+}
+
 /// Type of [`NATIVE_BATCH_NORM_BACKWARD`].
 pub type NativeBatchNormBackwardFn = fn(
     &Tensor,
@@ -235,7 +333,7 @@ pub type NativeBatchNormBackwardFn = fn(
 /// `native_batch_norm_backward`: Gradients of batch normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_BATCH_NORM_BACKWARD: Op<NativeBatchNormBackwardFn> = Op::new(
     &NATIVE_BATCH_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_batch_norm_backward)],
+    &[(Key::Cpu, f::native_batch_norm_backward), (Key::Meta, f::native_batch_norm_backward_meta_fn)],
     native_batch_norm_backward_adaptor,
 );
 static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -645,7 +743,7 @@ pub type NativeLayerNormBackwardFn = fn(
 /// `native_layer_norm_backward`: Gradients of layer normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_LAYER_NORM_BACKWARD: Op<NativeLayerNormBackwardFn> = Op::new(
     &NATIVE_LAYER_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_layer_norm_backward)],
+    &[(Key::Cpu, f::native_layer_norm_backward), (Key::Meta, f::native_layer_norm_backward_meta_fn)],
     native_layer_norm_backward_adaptor,
 );
 static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -795,7 +893,7 @@ pub type FusedRmsNormBackwardFn =
 /// `_fused_rms_norm_backward`: Gradients of RMS normalisation; empty tensors for those that the mask leaves out.
 pub static FUSED_RMS_NORM_BACKWARD: Op<FusedRmsNormBackwardFn> = Op::new(
     &FUSED_RMS_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::fused_rms_norm_backward)],
+    &[(Key::Cpu, f::fused_rms_norm_backward), (Key::Meta, f::fused_rms_norm_backward_meta_fn)],
     fused_rms_norm_backward_adaptor,
 );
 static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1040,7 +1138,7 @@ pub type NativeGroupNormBackwardFn = fn(
 /// `native_group_norm_backward`: Gradients of group normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_GROUP_NORM_BACKWARD: Op<NativeGroupNormBackwardFn> = Op::new(
     &NATIVE_GROUP_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, f::native_group_norm_backward)],
+    &[(Key::Cpu, f::native_group_norm_backward), (Key::Meta, f::native_group_norm_backward_meta_fn)],
     native_group_norm_backward_adaptor,
 );
 static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1621,7 +1719,12 @@ static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
             a("momentum", Ty::Float, D::Required),
             a("eps", Ty::Float, D::Required),
         ],
-        returns: &[("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor)],
+        returns: &[
+            ("output", Ty::Tensor),
+            ("save_mean", Ty::Tensor),
+            ("save_invstd", Ty::Tensor),
+            ("reserve", Ty::Tensor),
+        ],
     },
     python: &[],
     composite: true,

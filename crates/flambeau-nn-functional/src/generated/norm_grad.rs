@@ -17,8 +17,8 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 
 /// Fills the operators' autograd slots.
 pub fn fill() {
-    o::NATIVE_BATCH_NORM.register(Key::Autograd, native_batch_norm_autograd);
-    o::NATIVE_BATCH_NORM_OUT.register(Key::Autograd, native_batch_norm_out_autograd);
+    o::BATCH_NORM_TRAIN.register(Key::Autograd, batch_norm_train_autograd);
+    o::BATCH_NORM_EVAL.register(Key::Autograd, batch_norm_eval_autograd);
     o::NATIVE_BATCH_NORM_BACKWARD.register(Key::Autograd, native_batch_norm_backward_autograd);
     o::NATIVE_LAYER_NORM.register(Key::Autograd, native_layer_norm_autograd);
     o::NATIVE_LAYER_NORM_BACKWARD.register(Key::Autograd, native_layer_norm_backward_autograd);
@@ -28,51 +28,31 @@ pub fn fill() {
     o::NATIVE_GROUP_NORM_BACKWARD.register(Key::Autograd, native_group_norm_backward_autograd);
 }
 
-/// Node of `native_batch_norm`.
-pub struct NativeBatchNormBackward {
+/// Node of `_batch_norm_train`.
+pub struct BatchNormTrainBackward {
     bias: SavedOpt,
     eps: f64,
     input: Saved,
     result1: Saved,
     result2: Saved,
-    running_mean: SavedOpt,
-    running_var: SavedOpt,
-    training: bool,
     weight: SavedOpt,
 }
-impl Backward for NativeBatchNormBackward {
+impl Backward for BatchNormTrainBackward {
     const NAME: &'static str = "NativeBatchNormBackward0";
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let need = cx.needs();
         let need = &need[..];
         let eps = self.eps;
-        let training = self.training;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
             let bias = self.bias.unpack(cx, "bias")?;
             let bias = bias.as_ref();
             let input = &self.input.unpack_last(cx, "input")?;
             let result1 = &self.result1.unpack_last(cx, "result1")?;
             let result2 = &self.result2.unpack_last(cx, "result2")?;
-            let running_mean = self.running_mean.unpack(cx, "running_mean")?;
-            let running_mean = running_mean.as_ref();
-            let running_var = self.running_var.unpack(cx, "running_var")?;
-            let running_var = running_var.as_ref();
             let weight = self.weight.unpack(cx, "weight")?;
             let weight = weight.as_ref();
-            batch_norm_grad(
-                grad,
-                input,
-                weight,
-                bias,
-                running_mean,
-                running_var,
-                result1,
-                result2,
-                training,
-                eps,
-                need,
-            )?
+            batch_norm_grad(grad, input, weight, bias, None, None, result1, result2, true, eps, need)?
         } else {
             [None, None, None]
         };
@@ -83,42 +63,35 @@ impl Backward for NativeBatchNormBackward {
         self.input.release();
         self.result1.release();
         self.result2.release();
-        self.running_mean.release();
-        self.running_var.release();
         self.weight.release();
     }
 }
-fn native_batch_norm_autograd(
+fn batch_norm_train_autograd(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     running_mean: Option<&Tensor>,
     running_var: Option<&Tensor>,
-    training: bool,
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     if let Some(t) = running_mean {
-        rt::not_differentiable("native_batch_norm", "running_mean", t)?;
+        rt::not_differentiable("_batch_norm_train", "running_mean", t)?;
     }
     if let Some(t) = running_var {
-        rt::not_differentiable("native_batch_norm", "running_var", t)?;
+        rt::not_differentiable("_batch_norm_train", "running_var", t)?;
     }
     let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
-    let (mut out0, out1, out2) = rt::below(|| {
-        ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
-    })?;
+    let (mut out0, out1, out2) =
+        rt::below(|| ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps))?;
     if rec {
         let edges = Edges::of([Some(input), weight, bias]);
-        let body = NativeBatchNormBackward {
+        let body = BatchNormTrainBackward {
             bias: SavedOpt::input(bias),
             eps,
             input: Saved::input(input),
             result1: Saved::input(&out1),
             result2: Saved::input(&out2),
-            running_mean: SavedOpt::input(running_mean),
-            running_var: SavedOpt::input(running_var),
-            training,
             weight: SavedOpt::input(weight),
         };
         rt::check_saved()?;
@@ -154,16 +127,8 @@ fn native_batch_norm_autograd(
                     let input = a.one()?;
                     let weight = weight.map(|_| a.one()).transpose()?;
                     let bias = bias.map(|_| a.one()).transpose()?;
-                    let r = ops::native_batch_norm(
-                        input,
-                        weight,
-                        bias,
-                        running_mean,
-                        running_var,
-                        training,
-                        momentum,
-                        eps,
-                    )?;
+                    let r =
+                        ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps)?;
                     Ok(vec![r.0])
                 },
             )
@@ -175,48 +140,138 @@ fn native_batch_norm_autograd(
     Ok((out0, out1, out2))
 }
 
-fn native_batch_norm_out_autograd(
+/// Node of `_batch_norm_eval`.
+pub struct BatchNormEvalBackward {
+    bias: SavedOpt,
+    eps: f64,
+    input: Saved,
+    result1: Saved,
+    result2: Saved,
+    running_mean: SavedOpt,
+    running_var: SavedOpt,
+    weight: SavedOpt,
+}
+impl Backward for BatchNormEvalBackward {
+    const NAME: &'static str = "NativeBatchNormBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let need = cx.needs();
+        let need = &need[..];
+        let eps = self.eps;
+        let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
+            let bias = self.bias.unpack(cx, "bias")?;
+            let bias = bias.as_ref();
+            let input = &self.input.unpack_last(cx, "input")?;
+            let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let result2 = &self.result2.unpack_last(cx, "result2")?;
+            let running_mean = self.running_mean.unpack(cx, "running_mean")?;
+            let running_mean = running_mean.as_ref();
+            let running_var = self.running_var.unpack(cx, "running_var")?;
+            let running_var = running_var.as_ref();
+            let weight = self.weight.unpack(cx, "weight")?;
+            let weight = weight.as_ref();
+            batch_norm_grad(
+                grad,
+                input,
+                weight,
+                bias,
+                running_mean,
+                running_var,
+                result1,
+                result2,
+                false,
+                eps,
+                need,
+            )?
+        } else {
+            [None, None, None]
+        };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+    fn release(&self) {
+        self.bias.release();
+        self.input.release();
+        self.result1.release();
+        self.result2.release();
+        self.running_mean.release();
+        self.running_var.release();
+        self.weight.release();
+    }
+}
+fn batch_norm_eval_autograd(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     running_mean: Option<&Tensor>,
     running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
     eps: f64,
-    out0: &mut Tensor,
-    out1: &mut Tensor,
-    out2: &mut Tensor,
-) -> Result<()> {
-    rt::check_out(
-        "native_batch_norm",
-        &{
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(t) = running_mean {
+        rt::not_differentiable("_batch_norm_eval", "running_mean", t)?;
+    }
+    if let Some(t) = running_var {
+        rt::not_differentiable("_batch_norm_eval", "running_var", t)?;
+    }
+    let rec = rt::recording(&[input]) || rt::recording_opt(&[weight, bias]);
+    let (mut out0, out1, out2) =
+        rt::below(|| ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps))?;
+    if rec {
+        let edges = Edges::of([Some(input), weight, bias]);
+        let body = BatchNormEvalBackward {
+            bias: SavedOpt::input(bias),
+            eps,
+            input: Saved::input(input),
+            result1: Saved::input(&out1),
+            result2: Saved::input(&out2),
+            running_mean: SavedOpt::input(running_mean),
+            running_var: SavedOpt::input(running_var),
+            weight: SavedOpt::input(weight),
+        };
+        rt::check_saved()?;
+        rt::record(&mut out0, edges, body);
+    }
+    if rt::dual_active()
+        && rt::any_tangent(&{
             let mut v: Vec<&Tensor> = Vec::new();
             v.push(input);
             v.extend(weight);
             v.extend(bias);
-            v.extend(running_mean);
-            v.extend(running_var);
             v
-        },
-        &[&*out0, &*out1, &*out2],
-    )?;
-    rt::below(|| {
-        ops::native_batch_norm_out(
-            input,
-            weight,
-            bias,
-            running_mean,
-            running_var,
-            training,
-            momentum,
-            eps,
-            out0,
-            out1,
-            out2,
-        )
-    })
+        })
+    {
+        let t = rt::jvp(|| {
+            let duals: &[&Tensor] = &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.push(input);
+                v.extend(weight);
+                v.extend(bias);
+                v
+            };
+            rt::transposed(
+                duals,
+                &{
+                    let mut v: Vec<&Tensor> = Vec::new();
+                    v.push(input);
+                    v.extend(weight);
+                    v.extend(bias);
+                    v
+                },
+                |mut a| {
+                    let input = a.one()?;
+                    let weight = weight.map(|_| a.one()).transpose()?;
+                    let bias = bias.map(|_| a.one()).transpose()?;
+                    let r = ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps)?;
+                    Ok(vec![r.0])
+                },
+            )
+        })?;
+        for (o, t) in [&out0].into_iter().zip(t) {
+            rt::set_tangent(o, Some(t))?;
+        }
+    }
+    Ok((out0, out1, out2))
 }
+
 /// Node of `native_batch_norm_backward`.
 pub struct NativeBatchNormBackwardBackward;
 impl Backward for NativeBatchNormBackwardBackward {

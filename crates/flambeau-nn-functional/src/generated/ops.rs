@@ -1912,6 +1912,35 @@ pub fn native_batch_norm_out(
     )?)(input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
 }
 
+/// `native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.
+pub fn batch_norm_train(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (norm::BATCH_NORM_TRAIN.get(
+        input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
+    )?)(input, weight, bias, running_mean, running_var, momentum, eps)
+}
+
+/// `native_batch_norm` by the running statistics.
+pub fn batch_norm_eval(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (norm::BATCH_NORM_EVAL.get(
+        input.key_set() | opt_keys(weight) | opt_keys(bias) | opt_keys(running_mean) | opt_keys(running_var),
+    )?)(input, weight, bias, running_mean, running_var, eps)
+}
+
 /// Gradients of batch normalisation; empty tensors for those that the mask leaves out.
 pub fn native_batch_norm_backward(
     grad_out: &Tensor,

@@ -4,7 +4,7 @@ use super::util::number;
 use flambeau_core::access::Access;
 use flambeau_core::generator::{Generator, default_generator};
 use flambeau_core::geometry::{fmt_sizes, wrap_dim};
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 
 pub(crate) const SELU_ALPHA: f64 = 1.6732632423543772848170429916717;
 pub(crate) const SELU_SCALE: f64 = 1.0507009873554804934193349852946;
@@ -203,6 +203,9 @@ fn leaky_at_random(
         DType::F64 => (lower, upper),
         _ => (f64::from(lower as f32), f64::from(upper as f32)),
     };
+    if input.device() == Device::Meta {
+        return leaky_relu(input, lower, false);
+    }
     // only elements that are not positive draw a slope
     let x = super::util::cast(input, DType::F64)?.try_to_vec::<f64>()?;
     let noise: Vec<f64> = {
@@ -271,7 +274,7 @@ pub fn tanh(input: &Tensor) -> Result<Tensor> {
 pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, _eps: f64, dim: i64) -> Result<Tensor> {
     let d = wrap_dim(dim, logits.dim())? as i64;
     let noise = core_ops::empty_like(logits, None, None, None, None, None)?;
-    {
+    if logits.device() != Device::Meta {
         let a = Access::new(&[], &[&noise])?;
         crate::kernel::rng::exponential(&mut default_generator().lock(), a.any_mut(0)?, 1.0)
             .ok_or_else(|| Error::runtime(format!(

@@ -6,7 +6,7 @@ use flambeau_autograd::no_grad;
 use flambeau_core::access::Access;
 use flambeau_core::geometry::{SizeVec, wrap_dim};
 use flambeau_core::out::OutMeta;
-use flambeau_core::{DType, Error, Result, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::{DType, Device, Error, Result, Tensor, bail, ensure, ops as core_ops};
 
 /// "torch.FloatTensor"
 pub(crate) fn legacy_type(d: DType) -> String {
@@ -156,6 +156,9 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
             "norm(): input dtype should be either floating point or complex. Got {} instead.",
             self_.dtype().scalar_type_name()
         );
+    }
+    if self_.device() == Device::Meta {
+        return Ok(());
     }
     let rows = self_.sizes()[0];
     let mut idx = cast(indices, DType::I64)?.try_to_vec::<i64>()?;

@@ -2,7 +2,7 @@
 
 use super::embedding::check_indices;
 use super::util::{cast, number};
-use flambeau_core::{B8, DType, Result, Tensor, bail, ensure, ops as core};
+use flambeau_core::{B8, DType, Device, Result, Tensor, bail, ensure, ops as core};
 
 /// Where each bag starts, and the end of the last.
 fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -> Result<Vec<usize>> {
@@ -102,6 +102,13 @@ pub fn embedding_bag(
             if p < 0 { p + rows } else { p }
         }
     };
+    if weight.device() == Device::Meta {
+        let bags = match offsets {
+            Some(o) => o.numel() - i64::from(include_last_offset),
+            None => input.sizes().first().copied().unwrap_or(0),
+        };
+        return Tensor::empty_raw(&[bags, weight.sizes()[1]], weight.dtype(), Device::Meta);
+    }
     if let Some(m) = max_norm {
         flambeau_autograd::no_grad(|| super::embedding_renorm_(weight, input, m, norm_type))?;
     }

@@ -75,13 +75,23 @@ pub fn native_group_norm(
     let (y, mean, rstd) = super::fused_group_norm(input, weight, bias, n, c, hxw, group, eps)?;
     let wanted = input.requires_grad() || (dual_active() && any_tangent(&[input]));
     if !wanted || (input.numel() == 0 && n > 0) {
-        return Ok((y, mean, rstd));
+        let attached = |t: Tensor| [weight, bias].into_iter().flatten().try_fold(t, without_effect);
+        return Ok((y, attached(mean)?, attached(rstd)?));
     }
     let x = super::util::cast(&core_ops::reshape(input, &[n, group, c / group * hxw])?, mean.dtype())?;
     let (var, mean) = core_ops::var_mean(&x, Some(&[2]), Some(Scalar::Int(0)), false)?;
     let eps = super::util::number(eps)?;
     let rstd = core_ops::rsqrt(&core_ops::add(&var, &eps, Scalar::Int(1))?)?;
     Ok((y, mean, rstd))
+}
+/// The same values with a history that leads to `of` and gives it zeros: PyTorch's statistics are results of a node that
+/// the parameters belong to.
+fn without_effect(t: Tensor, of: &Tensor) -> Result<Tensor> {
+    if !of.requires_grad() || of.numel() == 0 {
+        return Ok(t);
+    }
+    let never = core_ops::full(&[], Scalar::Bool(false), Some(DType::Bool), None, Some(t.device()), None)?;
+    core_ops::where_(&never, &super::util::cast(&core_ops::select(of, 0, 0)?, t.dtype())?, &t)
 }
 /// Batch normalisation of nothing, which the parameters' gradients still go through.
 pub(crate) fn unnormalised(input: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {

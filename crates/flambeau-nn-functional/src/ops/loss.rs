@@ -4,7 +4,7 @@ use super::util::{cast, done, plain, plain_opt};
 use crate::kernel::loss as kernels;
 use flambeau_core::access::Access;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
+use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, ops as core_ops};
 use flambeau_cpu::loss::{LossShape, Reduction};
 
 /// No reduction, mean, sum, as operators number them.
@@ -109,8 +109,11 @@ pub fn fused_nll_loss(
 ) -> Result<(Tensor, Tensor)> {
     let (s, want) = shape(self_.sizes(), target, reduction, ignore_index)?;
     check(self_, target, weight)?;
+    let out = Tensor::empty_raw(&out_sizes(want, reduction), self_.dtype(), self_.device())?;
+    if self_.device() == Device::Meta {
+        return Ok((out, Tensor::empty_raw(&[], DType::F64, Device::Meta)?));
+    }
     let (x, t, w) = (plain(self_)?, long(target)?, plain_opt(weight)?);
-    let out = Tensor::empty_raw(&out_sizes(want, reduction), x.dtype(), x.device())?;
     let mut ins = vec![&x, &t];
     ins.extend(&w);
     let total = {
@@ -139,6 +142,9 @@ pub fn fused_nll_loss_backward(
     );
     let out = Tensor::empty_raw(sizes, grad_output.dtype(), grad_output.device())?;
     check(&out, target, weight)?;
+    if out.device() == Device::Meta {
+        return Ok(out);
+    }
     let (g, t, w) = (plain(grad_output)?, long(target)?, plain_opt(weight)?);
     let total: f64 = total_weight.try_item()?;
     let mut ins = vec![&g, &t];
@@ -162,9 +168,12 @@ pub fn fused_cross_entropy(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let (s, want) = shape(self_.sizes(), target, reduction, ignore_index)?;
     check(self_, target, weight)?;
+    let lse = Tensor::empty_raw(&want, DType::F64, self_.device())?;
+    let out = Tensor::empty_raw(&out_sizes(want, reduction), self_.dtype(), self_.device())?;
+    if self_.device() == Device::Meta {
+        return Ok((out, lse, Tensor::empty_raw(&[], DType::F64, Device::Meta)?));
+    }
     let (x, t, w) = (plain(self_)?, long(target)?, plain_opt(weight)?);
-    let lse = Tensor::empty_raw(&want, DType::F64, x.device())?;
-    let out = Tensor::empty_raw(&out_sizes(want, reduction), x.dtype(), x.device())?;
     let mut ins = vec![&x, &t];
     ins.extend(&w);
     let total = {
@@ -198,6 +207,9 @@ pub fn fused_cross_entropy_backward(
         Shape,
         "cross_entropy_backward: gradient or statistics do not fit the input"
     );
+    if self_.device() == Device::Meta {
+        return Tensor::empty_raw(self_.sizes(), self_.dtype(), Device::Meta);
+    }
     let (g, x, t, w) = (plain(grad_output)?, plain(self_)?, long(target)?, plain_opt(weight)?);
     let lse = plain(lse)?;
     let total: f64 = total_weight.try_item()?;
@@ -365,3 +377,10 @@ fn probabilities(
         }
     }
 }
+
+// The sizes of the results follow from sizes alone.
+pub use self::{
+    fused_cross_entropy as fused_cross_entropy_meta_fn,
+    fused_cross_entropy_backward as fused_cross_entropy_backward_meta_fn,
+    fused_nll_loss as fused_nll_loss_meta_fn, fused_nll_loss_backward as fused_nll_loss_backward_meta_fn,
+};

@@ -6,7 +6,7 @@ use super::util::{done, plain, plain_opt, torch_size, wide};
 use crate::kernel::{batch_norm as channel_kernels, rows_norm as row_kernels};
 use flambeau_core::access::Access;
 use flambeau_core::geometry::fmt_sizes;
-use flambeau_core::{DType, Error, Result, Tensor, ensure, ops as core_ops};
+use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops as core_ops};
 use flambeau_cpu::batch_norm::NormShape;
 use flambeau_cpu::{Any, AnyMut};
 use smallvec::SmallVec;
@@ -92,16 +92,14 @@ fn stat_dtype(input: &Tensor, given: Option<&Tensor>) -> DType {
     given.map_or(input.dtype(), Tensor::dtype)
 }
 
-/// `native_batch_norm` on the meta device.
-pub fn native_batch_norm_meta_fn(
+/// Sizes and dtypes of batch normalisation.
+pub(super) fn batch_norm_meta(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     running_mean: Option<&Tensor>,
     running_var: Option<&Tensor>,
     training: bool,
-    _momentum: f64,
-    _eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let all =
         [(running_mean, "running_mean"), (running_var, "running_var"), (weight, "weight"), (bias, "bias")];
@@ -118,26 +116,25 @@ pub fn native_batch_norm_meta_fn(
     let stat = || Tensor::empty_raw(&[n], d, input.device());
     Ok((empty(input.sizes(), input)?, stat()?, stat()?))
 }
-/// `native_batch_norm`
-pub fn native_batch_norm(
+/// With a momentum in training, without one by the running statistics.
+pub(super) fn batch_normalised(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     running_mean: Option<&Tensor>,
     running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
+    momentum: Option<f64>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let (y, mean, invstd) =
-        native_batch_norm_meta_fn(input, weight, bias, running_mean, running_var, training, momentum, eps)?;
+        batch_norm_meta(input, weight, bias, running_mean, running_var, momentum.is_some())?;
     let (x, w, b) = (plain(input)?, plain_opt(weight)?, plain_opt(bias)?);
     let (rm, rv) = (plain_opt(running_mean)?, plain_opt(running_var)?);
     let shape = channels(x.sizes());
     let mut o = Operands::default();
     let (ix, iw, ib) = (o.read(&x), o.read_opt(&w), o.read_opt(&b));
     let iy = o.write(&y);
-    if !training {
+    let Some(momentum) = momentum else {
         let (im, iv) = (o.read_opt(&rm), o.read_opt(&rv));
         let a = o.hold()?;
         if let (Some(m), Some(v)) = (opt(&a, im)?, opt(&a, iv)?) {
@@ -156,7 +153,7 @@ pub fn native_batch_norm(
         drop(a);
         drop(o);
         return Ok((y, mean, invstd));
-    }
+    };
     let (im, iv) = (o.write(&mean), o.write(&invstd));
     let (irm, irv) = (o.write_opt(&rm), o.write_opt(&rv));
     {
@@ -212,6 +209,9 @@ pub fn native_batch_norm_backward(
     } else {
         // 1 / sqrt(var + eps), once per channel
         let inv = running_var.map(|v| -> Result<Tensor> {
+            if v.device() == Device::Meta {
+                return Ok(v.clone());
+            }
             let d = stat_dtype(input, Some(v));
             let v = super::util::cast(v, DType::F64)?.try_to_vec::<f64>()?;
             let v: Vec<f64> = v.iter().map(|v| 1.0 / (v + eps).sqrt()).collect();
@@ -233,7 +233,7 @@ pub fn native_batch_norm_backward(
     let gx = wanted(output_mask[0], Some(&x))?;
     let gw = wanted(output_mask[1], Some(&stat))?;
     let gb = wanted(output_mask[2], Some(&stat))?;
-    {
+    if input.device() != Device::Meta {
         let mut o = Operands::default();
         let (ig, ix, iw) = (o.read(&g), o.read(&x), o.read_opt(&w));
         let (im, is) = (o.read(&mean), o.read(&invstd));
@@ -539,7 +539,7 @@ fn row_backward(
         for t in [&gw, &gb].into_iter().flatten() {
             core_ops::zero_(t)?;
         }
-    } else {
+    } else if input.device() != Device::Meta {
         let mut o = Operands::default();
         let (ig, ix, iw) = (o.read(&g), o.read(&x), o.read_opt(&w));
         let (im, ir) = (o.read_opt(&mean), o.read(&rstd));
@@ -747,7 +747,7 @@ pub fn native_group_norm_backward(
         for t in [&gw, &gb].into_iter().flatten() {
             core_ops::zero_(t)?;
         }
-    } else {
+    } else if input.device() != Device::Meta {
         let mut o = Operands::default();
         let (ig, ix, iw) = (o.read(&g), o.read(&x), o.read_opt(&w));
         let (im, ir) = (o.read(&mean), o.read(&rstd));
@@ -769,3 +769,11 @@ pub fn native_group_norm_backward(
     }
     masked([gx, gw, gb], input)
 }
+
+// The sizes of the gradients are those of the operands.
+pub use self::{
+    fused_rms_norm_backward as fused_rms_norm_backward_meta_fn,
+    native_batch_norm_backward as native_batch_norm_backward_meta_fn,
+    native_group_norm_backward as native_group_norm_backward_meta_fn,
+    native_layer_norm_backward as native_layer_norm_backward_meta_fn,
+};

@@ -1,5 +1,6 @@
-//! `native_batch_norm` under its other names.
+//! `native_batch_norm`, its two halves, and its other names.
 
+use super::norm::{batch_norm_meta, batch_normalised};
 use flambeau_core::{DType, Result, Tensor};
 
 type Opt<'a> = Option<&'a Tensor>;
@@ -9,6 +10,69 @@ type Four = (Tensor, Tensor, Tensor, Tensor);
 fn reserving((y, mean, invstd): Three) -> Result<Four> {
     let reserve = Tensor::empty_raw(&[0], DType::U8, y.device())?;
     Ok((y, mean, invstd, reserve))
+}
+/// `native_batch_norm`
+pub fn native_batch_norm(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<Three> {
+    if training {
+        crate::ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps)
+    } else {
+        crate::ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps)
+    }
+}
+/// `_batch_norm_train` on the meta device.
+pub fn batch_norm_train_meta_fn(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    _momentum: f64,
+    _eps: f64,
+) -> Result<Three> {
+    batch_norm_meta(input, weight, bias, running_mean, running_var, true)
+}
+/// `_batch_norm_eval` on the meta device.
+pub fn batch_norm_eval_meta_fn(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    _eps: f64,
+) -> Result<Three> {
+    batch_norm_meta(input, weight, bias, running_mean, running_var, false)
+}
+/// `_batch_norm_train`
+pub fn batch_norm_train(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    momentum: f64,
+    eps: f64,
+) -> Result<Three> {
+    batch_normalised(input, weight, bias, running_mean, running_var, Some(momentum), eps)
+}
+/// `_batch_norm_eval`
+pub fn batch_norm_eval(
+    input: &Tensor,
+    weight: Opt<'_>,
+    bias: Opt<'_>,
+    running_mean: Opt<'_>,
+    running_var: Opt<'_>,
+    eps: f64,
+) -> Result<Three> {
+    batch_normalised(input, weight, bias, running_mean, running_var, None, eps)
 }
 /// `_native_batch_norm_legit`
 pub fn native_batch_norm_legit(

@@ -1,7 +1,7 @@
 //! What several families share.
 
 use flambeau_core::geometry::{self, SizeVec};
-use flambeau_core::{DType, Error, MemoryFormat, Result, Tensor, bail, ops};
+use flambeau_core::{DType, Device, Error, MemoryFormat, Result, Tensor, bail, ops};
 
 /// The same values in row-major memory without lazy bits: the tensor itself if it is so already.
 pub(crate) fn plain(t: &Tensor) -> Result<Tensor> {
@@ -71,3 +71,7 @@ pub(crate) fn cast(t: &Tensor, d: DType) -> Result<Tensor> {
 }
 /// A number as a tensor that type promotion treats as a Python number.
 pub(crate) use flambeau_autograd::formula::number;
+/// A constant for tensors on device `d`: on meta its sizes alone.
+pub(crate) fn on(t: Tensor, d: Device) -> Result<Tensor> {
+    if d == Device::Meta { Tensor::empty_raw(t.sizes(), t.dtype(), d) } else { Ok(t) }
+}

@@ -268,7 +268,8 @@ pub fn index_reduce_(
     if self_.device() == Device::Meta || index.numel() == 0 {
         return Ok(());
     }
-    if self_.is_complex() {
+    let whole = matches!(reduce, "amax" | "amin" | "prod") && include_self && self_.dim() > 1;
+    if self_.is_complex() || (self_.dtype() == DType::Bool && !whole) {
         // the loops that PyTorch would come to
         let label = match reduce {
             _ if !include_self => "index_reduce_func_exclude_input_init",

@@ -208,6 +208,9 @@ pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
 /// `nonzero_static`: exactly `size` rows.
 pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
     ensure!(size >= 0, Runtime, "nonzero_static: 'size' must be an non-negative integer");
+    if self_.device() == Device::Meta {
+        return Tensor::empty_raw(&[size, self_.dim() as i64], DType::I64, Device::Meta);
+    }
     let all = nonzero(self_)?;
     let (have, rank) = (all.sizes()[0], all.sizes()[1]);
     let out = Tensor::empty_raw(&[size, rank], DType::I64, self_.device())?;
@@ -219,6 +222,7 @@ pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tens
     )?;
     Ok(out)
 }
+pub use self::nonzero_static as nonzero_static_meta_fn;
 /// `argwhere`
 pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
     crate::ops::nonzero(self_)

@@ -213,6 +213,11 @@ pub fn nansum_cpu(
     if self_.dtype().is_integral(true) {
         return sum_cpu(self_, dim, keepdim, dtype, out);
     }
+    if out.dtype().is_integral(true) {
+        // a NaN is left out before the cast, which would make a number of it
+        let numbers = ops::masked_fill(self_, &ops::isnan(self_)?, crate::Scalar::Int(0))?;
+        return sum_cpu(&numbers, dim, keepdim, dtype, out);
+    }
     sum_like("nansum_cpu", self_, &reduced_dims(self_.dim(), dim)?, out, erased::nansum)
 }
 /// `prod`

@@ -133,6 +133,9 @@ pub fn airy_ai(x: f64) -> f64 {
     if x.is_nan() || x.is_infinite() {
         return f64::NAN;
     }
+    if x > 103.892 {
+        return 0.0; // below the smallest number
+    }
     let zeta = 2.0 / 3.0 * x.abs() * x.abs().sqrt();
     if x > 2.0 {
         return (x / 3.0).sqrt() / PI * k_integral(zeta, 1.0 / 3.0) * (-zeta).exp();

@@ -1,6 +1,6 @@
 //! Sampling at the positions of a grid, by differentiable operators.
 
-use crate::ops::util::{cast, number};
+use crate::ops::util::{cast, number, on};
 use flambeau_core::geometry::{self, fmt_sizes};
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, bail, ensure, ops as core};
 
@@ -360,6 +360,7 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
         base.push(1.0);
     }
     let base = cast(&Tensor::from_vec_raw(base, &[1, points, 1, n + 1])?, theta.dtype())?;
+    let base = on(base, theta.device())?;
     let all = core::mul(&base, &core::unsqueeze(theta, 1)?)?;
     let grid = core::sum(&all, Some(&[-1]), false, None)?;
     let mut shape = vec![size[0]];
