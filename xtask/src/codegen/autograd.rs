@@ -1,10 +1,13 @@
 //! Backward nodes and the wrappers at the autograd key, from the `grad` tables.
 
+mod forward;
+
 use super::form::{Form, Mode, arg_ident};
 use super::formula::{Save, Scope, idents};
 use super::types::{camel, lend};
 use crate::schema::Arg;
 use crate::table::{Family, Grad, Kind, NodeName, Row};
+use forward::{forward, jvp_of, tangent_function};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -32,6 +35,9 @@ pub fn emit(f: &Family, ops: &str, objects: &str, uses: &str) -> Result<Option<S
         if let (Grad::Formulas(_), false) = (&row.grad, wrapped.is_empty()) {
             let d = Diff::new(row).map_err(at)?;
             d.node(&mut out).map_err(at)?;
+            if wrapped.iter().any(|f| f.mode != Mode::Out) {
+                tangent_function(&mut out, row, &d).map_err(at)?;
+            }
         }
         for form in wrapped {
             let _ = writeln!(fill, "o::{}.register(Key::Autograd, {}_autograd);", form.stat(), form.stem());
@@ -548,220 +554,4 @@ fn inplace(out: &mut String, form: &Form, d: &Diff, call: &str) -> Result<(), St
     forward(out, form, d, std::slice::from_ref(&w))?;
     out.push_str("Ok(())\n");
     Ok(())
-}
-
-/// How forward mode goes.
-#[derive(Clone, Copy)]
-enum Jvp<'a> {
-    Linear,
-    Elementwise,
-    Expression(&'a str),
-    /// No rule: from the backward formula.
-    Transposed,
-}
-impl Jvp<'_> {
-    /// Whether the formulas read argument `n`'s value.
-    fn uses(&self, d: &Diff, n: &str) -> bool {
-        match self {
-            Jvp::Linear => false,
-            Jvp::Elementwise => d.formulas.iter().any(|f| idents(f.1).contains(n)),
-            Jvp::Expression(e) => idents(e).contains(n),
-            Jvp::Transposed => true,
-        }
-    }
-}
-
-fn jvp_of(row: &Row) -> Jvp<'_> {
-    match row.jvp.as_deref() {
-        Some("auto_linear") => Jvp::Linear,
-        Some("auto_elementwise") => Jvp::Elementwise,
-        Some(e) => Jvp::Expression(e),
-        None if row.kind == Kind::Pointwise => Jvp::Elementwise,
-        None if row.kind == Kind::View => Jvp::Linear,
-        None => Jvp::Transposed,
-    }
-}
-
-/// Forward mode: `outs` are the variables of the results (the written tensor in place).
-fn forward(out: &mut String, form: &Form, d: &Diff, outs: &[String]) -> Result<(), String> {
-    let row = form.row;
-    let _ = writeln!(out, "if rt::dual_active() && rt::any_tangent({}) {{", tensor_slice(&d.edges));
-    let jvp = jvp_of(row);
-    let writes = form.writes();
-    let set = if writes { "rt::set_tangent_inplace" } else { "rt::set_tangent" };
-    let place = |v: &str| if writes { v.to_string() } else { format!("&{v}") };
-    let diff = if writes { vec![0] } else { d.scope.diff_outputs().to_vec() };
-    let results = |ids: &BTreeSet<String>| {
-        let mut s = String::new();
-        for (n, save) in d.scope.names(ids) {
-            match save {
-                Save::Result { index, .. } => {
-                    let _ = writeln!(s, "let {n} = {};", place(&outs[if writes { 0 } else { index }]));
-                }
-                Save::Meta { .. } => {
-                    let _ = writeln!(s, "let {n} = {};", save.direct());
-                }
-                _ => {}
-            }
-        }
-        s
-    };
-    let old = if writes && jvp.uses(d, &outs[0]) {
-        format!("let {0} = old.as_ref().unwrap_or({0});\n", outs[0])
-    } else {
-        String::new()
-    };
-    match jvp {
-        Jvp::Elementwise => {
-            if diff.len() != 1 || d.formulas.iter().any(|f| f.0.len() != 1) {
-                return Err("auto_elementwise needs one result and one formula per input".into());
-            }
-            let (mut tangents, mut sums, mut ids) = (String::new(), Vec::new(), BTreeSet::new());
-            for (at, text) in &d.formulas {
-                let a = d.edges[at[0]];
-                let n = arg_ident(&a.name);
-                let get = match (a.ty.list.is_some(), a.ty.opt) {
-                    (false, false) => format!("rt::tangent({n})"),
-                    (false, true) => format!("{n}.and_then(rt::tangent)"),
-                    _ => return Err("auto_elementwise takes no lists".into()),
-                };
-                let _ = writeln!(tangents, "let t{} = {get};", at[0]);
-                sums.push(format!("rt::elementwise_jvp(t{}, |grad| {text})?", at[0]));
-                ids.extend(idents(text));
-            }
-            let _ = writeln!(
-                out,
-                "let t = rt::jvp(|| {{\n{tangents}{}{old}rt::sum_tangents([{}])\n}})?;\n{set}({}, t)?;",
-                results(&ids),
-                sums.join(", "),
-                place(&outs[diff[0]])
-            );
-        }
-        Jvp::Transposed => {
-            let targets: Vec<String> = diff.iter().map(|i| place(&outs[*i])).collect();
-            transposed(out, row, d, &old, &targets, set)?;
-        }
-        Jvp::Linear => {
-            let mut args: Vec<String> = Vec::new();
-            let mut lets = String::new();
-            for a in &row.schema.args {
-                let n = arg_ident(&a.name);
-                if !d.edges.iter().any(|e| e.name == a.name) {
-                    args.push(n);
-                    continue;
-                }
-                let t = format!("{}_t", a.name.to_ascii_lowercase());
-                args.push(tangent(&mut lets, a, &t));
-            }
-            let plain = Form { row, mode: Mode::Plain };
-            let call = format!("ops::{}({})", plain.ident(), args.join(", "));
-            let call = if row.schema.mutates() {
-                // the operator writes to a copy of the tangent
-                let _ = writeln!(lets, "let self_t = flambeau_core::ops::clone(&self_t, None)?;");
-                format!("{call}?;\nOk(Some(self_t))")
-            } else {
-                format!("{call}.map(Some)")
-            };
-            let _ = writeln!(out, "let t = rt::jvp(|| {{\n{lets}{call}\n}})?;");
-            if d.scope.list_result() {
-                out.push_str("for (o, t) in out.iter().zip(t.into_iter().flatten()) {\nrt::set_tangent(o, Some(t))?;\n}\n");
-            } else if diff.len() == 1 && row.schema.returns.len() == 1 {
-                let _ = writeln!(out, "{set}({}, t)?;", place(&outs[0]));
-            } else {
-                out.push_str("if let Some(t) = t {\n");
-                for i in diff {
-                    let _ = writeln!(out, "rt::set_tangent(&{}, Some(t.{i}))?;", outs[i]);
-                }
-                out.push_str("}\n");
-            }
-        }
-        Jvp::Expression(e) => {
-            let ids = idents(e);
-            let mut lets = String::new();
-            for a in &d.edges {
-                let t = format!("{}_t", a.name.to_ascii_lowercase());
-                if ids.contains(&t) {
-                    let expr = tangent(&mut lets, a, &format!("{t}_"));
-                    let _ = writeln!(lets, "let {t} = {expr};");
-                }
-            }
-            let _ =
-                writeln!(out, "let t = rt::jvp(|| {{\n{lets}{}{old}ok({e}).map(Some)\n}})?;", results(&ids));
-            if diff.len() == 1 {
-                let _ = writeln!(out, "{set}({}, t)?;", place(&outs[diff[0]]));
-            } else {
-                let refs: Vec<String> = diff.iter().map(|i| place(&outs[*i])).collect();
-                let _ = writeln!(
-                    out,
-                    "for (o, t) in [{}].into_iter().zip(t.into_iter().flatten()) {{\nrt::set_tangent(o, Some(t))?;\n}}",
-                    refs.join(", ")
-                );
-            }
-        }
-    }
-    out.push_str("}\n");
-    Ok(())
-}
-
-/// Forward mode from the backward formula: the plain form is called again on what `rt::transposed` gives.
-fn transposed(
-    out: &mut String,
-    row: &Row,
-    d: &Diff,
-    old: &str,
-    targets: &[String],
-    set: &str,
-) -> Result<(), String> {
-    if row.schema.mutates() {
-        return Err("a row that writes its arguments needs `jvp`".into());
-    }
-    let mut lets = String::new();
-    for a in &d.edges {
-        let n = arg_ident(&a.name);
-        let _ = match (a.ty.list.is_some(), a.ty.opt, a.ty.opt_elem) {
-            (false, false, _) => writeln!(lets, "let {n} = a.one()?;"),
-            (false, true, _) => writeln!(lets, "let {n} = {n}.map(|_| a.one()).transpose()?;"),
-            (true, _, false) => writeln!(lets, "let {n} = a.list({n}.len())?;"),
-            (true, _, true) => return Err("lists with gaps need `jvp`".into()),
-        };
-    }
-    let plain = Form { row, mode: Mode::Plain };
-    let results = if d.scope.list_result() {
-        "Ok(r)".to_string()
-    } else if row.schema.returns.len() == 1 {
-        "Ok(vec![r])".to_string()
-    } else {
-        let picked: Vec<String> = d.scope.diff_outputs().iter().map(|i| format!("r.{i}")).collect();
-        format!("Ok(vec![{}])", picked.join(", "))
-    };
-    let targets = match targets {
-        [one] if d.scope.list_result() => format!("{}.iter()", one.trim_start_matches('&')),
-        many => format!("[{}].into_iter()", many.join(", ")),
-    };
-    let _ = writeln!(
-        out,
-        "let t = rt::jvp(|| {{\nlet duals: &[&Tensor] = {0};\n{old}rt::transposed(duals, {0}, |mut a| {{\n{lets}let r = ops::{1}({2})?;\n\
-         {results}\n}})\n}})?;\nfor (o, t) in {targets}.zip(t) {{\n{set}(o, Some(t))?;\n}}",
-        tensor_slice(&d.edges),
-        plain.ident(),
-        plain.names_text()
-    );
-    Ok(())
-}
-
-/// Binds the tangent of `a`, zeros where there is none, to `var`; gives the expression of the argument's type.
-fn tangent(lets: &mut String, a: &Arg, var: &str) -> String {
-    let n = arg_ident(&a.name);
-    let _ = match (a.ty.list.is_some(), a.ty.opt || a.ty.opt_elem) {
-        (false, false) => writeln!(lets, "let {var} = rt::tangent_or_zeros({n})?;"),
-        (false, true) => writeln!(lets, "let {var} = {n}.map(rt::tangent_or_zeros).transpose()?;"),
-        (true, false) => {
-            writeln!(lets, "let {var} = {n}.iter().map(rt::tangent_or_zeros).collect::<Result<Vec<_>>>()?;")
-        }
-        (true, true) => writeln!(
-            lets,
-            "let {var} = {n}.iter().map(|t| t.as_ref().map(rt::tangent_or_zeros).transpose()).collect::<Result<Vec<_>>>()?;"
-        ),
-    };
-    lend(a.ty, var)
 }

@@ -191,7 +191,10 @@ fn derivatives_save_only_what_a_wanted_formula_uses() {
         "other: Saved::input_if(edges.wants(0), other)",
         "o::x::MUL_.register",
         "let s_self_ = Saved::copy_of_if(edges.wants(1), self_)?;",
-        "let self_ = old.as_ref().unwrap_or(self_);",
+        "fn mul_tangent(self_: &Tensor, other: &Tensor, mode: &str, dim: &[i64], old: &Tensor) -> Result<Option<Tensor>> {",
+        "let self_ = old;",
+        "let t = mul_tangent(self_, other, mode, dim, self_)?;",
+        "let t = mul_tangent(self_, other, mode, dim, old.as_ref().unwrap_or(self_))?;",
         "rt::check_out(\"mul\", &[self_, other], &[&*out])?;",
     ] {
         let w = w.replace("o::x::", "o::");

@@ -59,6 +59,18 @@ impl Backward for MmBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn mm_tangent(self_: &Tensor, mat2: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        let mat2_t_ = rt::tangent_or_zeros(mat2)?;
+        let mat2_t = &mat2_t_;
+        ok(mm_jvp(self_t, self_, mat2_t, mat2)).map(Some)
+    })
+}
+
 fn mm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
     let mut out = rt::below(|| ops::mm(self_, mat2))?;
@@ -72,13 +84,7 @@ fn mm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            let mat2_t_ = rt::tangent_or_zeros(mat2)?;
-            let mat2_t = &mat2_t_;
-            ok(mm_jvp(self_t, self_, mat2_t, mat2)).map(Some)
-        })?;
+        let t = mm_tangent(self_, mat2)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -116,6 +122,21 @@ impl Backward for BmmBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn bmm_tangent(self_: &Tensor, mat2: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, mat2];
+        rt::transposed(duals, &[self_, mat2], |mut a| {
+            let self_ = a.one()?;
+            let mat2 = a.one()?;
+            let r = ops::bmm(self_, mat2)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, mat2]);
     let mut out = rt::below(|| ops::bmm(self_, mat2))?;
@@ -129,18 +150,8 @@ fn bmm_autograd(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat2]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, mat2];
-            rt::transposed(duals, &[self_, mat2], |mut a| {
-                let self_ = a.one()?;
-                let mat2 = a.one()?;
-                let r = ops::bmm(self_, mat2)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = bmm_tangent(self_, mat2)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -182,6 +193,30 @@ impl Backward for AddmmBackward {
         self.mat2.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn addmm_tangent(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, mat1, mat2];
+        let self_ = old;
+        rt::transposed(duals, &[self_, mat1, mat2], |mut a| {
+            let self_ = a.one()?;
+            let mat1 = a.one()?;
+            let mat2 = a.one()?;
+            let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn addmm_autograd(
     self_: &Tensor,
     mat1: &Tensor,
@@ -203,19 +238,8 @@ fn addmm_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, mat1, mat2];
-            rt::transposed(duals, &[self_, mat1, mat2], |mut a| {
-                let self_ = a.one()?;
-                let mat1 = a.one()?;
-                let mat2 = a.one()?;
-                let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = addmm_tangent(self_, mat1, mat2, beta, alpha, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -246,20 +270,8 @@ fn addmm_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, mat1, mat2]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, mat1, mat2];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, mat1, mat2], |mut a| {
-                let self_ = a.one()?;
-                let mat1 = a.one()?;
-                let mat2 = a.one()?;
-                let r = ops::addmm(self_, mat1, mat2, beta, alpha)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = addmm_tangent(self_, mat1, mat2, beta, alpha, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -308,6 +320,30 @@ impl Backward for BaddbmmBackward {
         self.batch2.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn baddbmm_tangent(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, batch1, batch2];
+        let self_ = old;
+        rt::transposed(duals, &[self_, batch1, batch2], |mut a| {
+            let self_ = a.one()?;
+            let batch1 = a.one()?;
+            let batch2 = a.one()?;
+            let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn baddbmm_autograd(
     self_: &Tensor,
     batch1: &Tensor,
@@ -329,19 +365,8 @@ fn baddbmm_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, batch1, batch2];
-            rt::transposed(duals, &[self_, batch1, batch2], |mut a| {
-                let self_ = a.one()?;
-                let batch1 = a.one()?;
-                let batch2 = a.one()?;
-                let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = baddbmm_tangent(self_, batch1, batch2, beta, alpha, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -372,20 +397,8 @@ fn baddbmm_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, batch1, batch2]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, batch1, batch2];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, batch1, batch2], |mut a| {
-                let self_ = a.one()?;
-                let batch1 = a.one()?;
-                let batch2 = a.one()?;
-                let r = ops::baddbmm(self_, batch1, batch2, beta, alpha)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = baddbmm_tangent(self_, batch1, batch2, beta, alpha, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -429,6 +442,21 @@ impl Backward for DotBackward {
         self.tensor.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn dot_tangent(self_: &Tensor, tensor: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, tensor];
+        rt::transposed(duals, &[self_, tensor], |mut a| {
+            let self_ = a.one()?;
+            let tensor = a.one()?;
+            let r = ops::dot(self_, tensor)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor]);
     let mut out = rt::below(|| ops::dot(self_, tensor))?;
@@ -442,18 +470,8 @@ fn dot_autograd(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, tensor];
-            rt::transposed(duals, &[self_, tensor], |mut a| {
-                let self_ = a.one()?;
-                let tensor = a.one()?;
-                let r = ops::dot(self_, tensor)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = dot_tangent(self_, tensor)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }

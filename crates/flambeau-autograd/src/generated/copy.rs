@@ -32,6 +32,15 @@ impl Backward for CloneBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn clone_tangent(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::clone(&self_t, memory_format).map(Some)
+    })
+}
+
 fn clone_autograd(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::clone(self_, memory_format))?;
@@ -41,10 +50,7 @@ fn clone_autograd(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::clone(&self_t, memory_format).map(Some)
-        })?;
+        let t = clone_tangent(self_, memory_format)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -101,6 +107,23 @@ impl Backward for ToCopyBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn to_copy_tangent(
+    self_: &Tensor,
+    dtype: Option<DType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::to_copy(&self_t, dtype, layout, device, pin_memory, non_blocking, memory_format).map(Some)
+    })
+}
+
 fn to_copy_autograd(
     self_: &Tensor,
     dtype: Option<DType>,
@@ -119,10 +142,7 @@ fn to_copy_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::to_copy(&self_t, dtype, layout, device, pin_memory, non_blocking, memory_format).map(Some)
-        })?;
+        let t = to_copy_tangent(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

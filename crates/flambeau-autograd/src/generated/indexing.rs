@@ -94,6 +94,15 @@ impl Backward for IndexBackward {
         self.indices.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn index_tangent(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::index(&self_t, indices).map(Some)
+    })
+}
+
 fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     for t in indices.iter().flatten() {
         rt::not_differentiable("index", "indices", t)?;
@@ -108,10 +117,7 @@ fn index_autograd(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> 
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::index(&self_t, indices).map(Some)
-        })?;
+        let t = index_tangent(self_, indices)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -145,6 +151,28 @@ impl Backward for IndexPutBackward {
         self.indices.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn index_put_tangent(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, values];
+        let self_ = old;
+        rt::transposed(duals, &[self_, values], |mut a| {
+            let self_ = a.one()?;
+            let values = a.one()?;
+            let r = ops::index_put(self_, indices, values, accumulate)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn index_put_autograd(
     self_: &Tensor,
     indices: &[Option<Tensor>],
@@ -163,18 +191,8 @@ fn index_put_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, values];
-            rt::transposed(duals, &[self_, values], |mut a| {
-                let self_ = a.one()?;
-                let values = a.one()?;
-                let r = ops::index_put(self_, indices, values, accumulate)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = index_put_tangent(self_, indices, values, accumulate, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -206,19 +224,8 @@ fn index_put_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, values];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, values], |mut a| {
-                let self_ = a.one()?;
-                let values = a.one()?;
-                let r = ops::index_put(self_, indices, values, accumulate)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = index_put_tangent(self_, indices, values, accumulate, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -245,6 +252,15 @@ impl Backward for GatherBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn gather_tangent(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::gather(&self_t, dim, index, sparse_grad).map(Some)
+    })
+}
+
 fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
     rt::not_differentiable("gather", "index", index)?;
     let rec = rt::recording(&[self_]);
@@ -261,10 +277,7 @@ fn gather_autograd(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) 
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::gather(&self_t, dim, index, sparse_grad).map(Some)
-        })?;
+        let t = gather_tangent(self_, dim, index, sparse_grad)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -310,6 +323,28 @@ impl Backward for ScatterBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn scatter_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, src];
+        let self_ = old;
+        rt::transposed(duals, &[self_, src], |mut a| {
+            let self_ = a.one()?;
+            let src = a.one()?;
+            let r = ops::scatter(self_, dim, index, src)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_, src]);
@@ -321,18 +356,8 @@ fn scatter_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::scatter(self_, dim, index, src)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = scatter_tangent(self_, dim, index, src, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -357,19 +382,8 @@ fn scatter_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tens
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::scatter(self_, dim, index, src)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = scatter_tangent(self_, dim, index, src, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -402,6 +416,27 @@ impl Backward for ScatterValueBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn scatter_value_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        let self_ = old;
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::scatter_value(self_, dim, index, value)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("scatter", "index", index)?;
     let rec = rt::recording(&[self_]);
@@ -413,17 +448,8 @@ fn scatter_value_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scala
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::scatter_value(self_, dim, index, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = scatter_value_tangent(self_, dim, index, value, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -448,18 +474,8 @@ fn scatter_value_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, valu
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::scatter_value(self_, dim, index, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = scatter_value_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -485,6 +501,18 @@ impl Backward for ScatterSrcReduceBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn scatter_src_reduce_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))
+}
+
 fn scatter_src_reduce_autograd(
     self_: &Tensor,
     dim: i64,
@@ -501,7 +529,7 @@ fn scatter_src_reduce_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        let t = scatter_src_reduce_tangent(self_, dim, index, src, reduce)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -529,7 +557,7 @@ fn scatter_src_reduce_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        let t = scatter_src_reduce_tangent(self_, dim, index, src, reduce)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -556,6 +584,18 @@ impl Backward for ScatterValueReduceBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn scatter_value_reduce_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))
+}
+
 fn scatter_value_reduce_autograd(
     self_: &Tensor,
     dim: i64,
@@ -572,7 +612,7 @@ fn scatter_value_reduce_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        let t = scatter_value_reduce_tangent(self_, dim, index, value, reduce)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -600,7 +640,7 @@ fn scatter_value_reduce_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| ok(no_derivative("aten::scatter")).map(Some))?;
+        let t = scatter_value_reduce_tangent(self_, dim, index, value, reduce)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -642,6 +682,28 @@ impl Backward for ScatterAddBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn scatter_add_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, src];
+        let self_ = old;
+        rt::transposed(duals, &[self_, src], |mut a| {
+            let self_ = a.one()?;
+            let src = a.one()?;
+            let r = ops::scatter_add(self_, dim, index, src)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("scatter_add", "index", index)?;
     let rec = rt::recording(&[self_, src]);
@@ -657,18 +719,8 @@ fn scatter_add_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) 
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::scatter_add(self_, dim, index, src)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = scatter_add_tangent(self_, dim, index, src, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -693,19 +745,8 @@ fn scatter_add_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, src: &
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::scatter_add(self_, dim, index, src)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = scatter_add_tangent(self_, dim, index, src, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -755,6 +796,30 @@ impl Backward for ScatterReduceBackward {
         self.src.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn scatter_reduce_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, src];
+        let self_ = old;
+        rt::transposed(duals, &[self_, src], |mut a| {
+            let self_ = a.one()?;
+            let src = a.one()?;
+            let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn scatter_reduce_autograd(
     self_: &Tensor,
     dim: i64,
@@ -781,18 +846,8 @@ fn scatter_reduce_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = scatter_reduce_tangent(self_, dim, index, src, reduce, include_self, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -834,19 +889,16 @@ fn scatter_reduce_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::scatter_reduce(self_, dim, index, src, reduce, include_self)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = scatter_reduce_tangent(
+            self_,
+            dim,
+            index,
+            src,
+            reduce,
+            include_self,
+            old.as_ref().unwrap_or(self_),
+        )?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -883,6 +935,15 @@ impl Backward for IndexSelectBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn index_select_tangent(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::index_select(&self_t, dim, index).map(Some)
+    })
+}
+
 fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_select", "index", index)?;
     let rec = rt::recording(&[self_]);
@@ -895,10 +956,7 @@ fn index_select_autograd(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Ten
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::index_select(&self_t, dim, index).map(Some)
-        })?;
+        let t = index_select_tangent(self_, dim, index)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -935,6 +993,29 @@ impl Backward for IndexAddBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn index_add_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, source];
+        let self_ = old;
+        rt::transposed(duals, &[self_, source], |mut a| {
+            let self_ = a.one()?;
+            let source = a.one()?;
+            let r = ops::index_add(self_, dim, index, source, alpha)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn index_add_autograd(
     self_: &Tensor,
     dim: i64,
@@ -957,18 +1038,8 @@ fn index_add_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::index_add(self_, dim, index, source, alpha)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = index_add_tangent(self_, dim, index, source, alpha, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -999,19 +1070,8 @@ fn index_add_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::index_add(self_, dim, index, source, alpha)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = index_add_tangent(self_, dim, index, source, alpha, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1057,6 +1117,28 @@ impl Backward for IndexCopyBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn index_copy_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, source];
+        let self_ = old;
+        rt::transposed(duals, &[self_, source], |mut a| {
+            let self_ = a.one()?;
+            let source = a.one()?;
+            let r = ops::index_copy(self_, dim, index, source)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_copy", "index", index)?;
     let rec = rt::recording(&[self_, source]);
@@ -1069,18 +1151,8 @@ fn index_copy_autograd(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::index_copy(self_, dim, index, source)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = index_copy_tangent(self_, dim, index, source, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1105,19 +1177,8 @@ fn index_copy_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, source:
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::index_copy(self_, dim, index, source)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = index_copy_tangent(self_, dim, index, source, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1150,6 +1211,27 @@ impl Backward for IndexFillBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn index_fill_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        let self_ = old;
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::index_fill(self_, dim, index, value)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_]);
@@ -1161,17 +1243,8 @@ fn index_fill_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) 
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::index_fill(self_, dim, index, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = index_fill_tangent(self_, dim, index, value, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1196,18 +1269,8 @@ fn index_fill_inplace_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: 
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::index_fill(self_, dim, index, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = index_fill_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1240,6 +1303,28 @@ impl Backward for IndexFillTensorBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn index_fill_tensor_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, value];
+        let self_ = old;
+        rt::transposed(duals, &[self_, value], |mut a| {
+            let self_ = a.one()?;
+            let value = a.one()?;
+            let r = ops::index_fill_tensor(self_, dim, index, value)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("index_fill", "index", index)?;
     let rec = rt::recording(&[self_, value]);
@@ -1254,18 +1339,8 @@ fn index_fill_tensor_autograd(self_: &Tensor, dim: i64, index: &Tensor, value: &
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, value];
-            rt::transposed(duals, &[self_, value], |mut a| {
-                let self_ = a.one()?;
-                let value = a.one()?;
-                let r = ops::index_fill_tensor(self_, dim, index, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = index_fill_tensor_tangent(self_, dim, index, value, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1298,19 +1373,8 @@ fn index_fill_tensor_inplace_autograd(
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, value];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, value], |mut a| {
-                let self_ = a.one()?;
-                let value = a.one()?;
-                let r = ops::index_fill_tensor(self_, dim, index, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = index_fill_tensor_tangent(self_, dim, index, value, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1350,6 +1414,30 @@ impl Backward for IndexReduceBackward {
         self.source.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn index_reduce_tangent(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, source];
+        let self_ = old;
+        rt::transposed(duals, &[self_, source], |mut a| {
+            let self_ = a.one()?;
+            let source = a.one()?;
+            let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn index_reduce_autograd(
     self_: &Tensor,
     dim: i64,
@@ -1376,18 +1464,8 @@ fn index_reduce_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = index_reduce_tangent(self_, dim, index, source, reduce, include_self, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1429,19 +1507,16 @@ fn index_reduce_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::index_reduce(self_, dim, index, source, reduce, include_self)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = index_reduce_tangent(
+            self_,
+            dim,
+            index,
+            source,
+            reduce,
+            include_self,
+            old.as_ref().unwrap_or(self_),
+        )?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1476,6 +1551,15 @@ impl Backward for MaskedSelectBackward {
         self.mask.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn masked_select_tangent(self_: &Tensor, mask: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::masked_select(&self_t, mask).map(Some)
+    })
+}
+
 fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_select", "mask", mask)?;
     let rec = rt::recording(&[self_]);
@@ -1487,10 +1571,7 @@ fn masked_select_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::masked_select(&self_t, mask).map(Some)
-        })?;
+        let t = masked_select_tangent(self_, mask)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1516,6 +1597,21 @@ impl Backward for MaskedFillBackward {
         self.mask.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn masked_fill_tangent(self_: &Tensor, mask: &Tensor, value: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        let self_ = old;
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::masked_fill(self_, mask, value)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_]);
@@ -1527,17 +1623,8 @@ fn masked_fill_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::masked_fill(self_, mask, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = masked_fill_tangent(self_, mask, value, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1562,18 +1649,8 @@ fn masked_fill_inplace_autograd(self_: &Tensor, mask: &Tensor, value: Scalar) ->
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::masked_fill(self_, mask, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = masked_fill_tangent(self_, mask, value, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1604,6 +1681,27 @@ impl Backward for MaskedFillTensorBackward {
         self.mask.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn masked_fill_tensor_tangent(
+    self_: &Tensor,
+    mask: &Tensor,
+    value: &Tensor,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, value];
+        let self_ = old;
+        rt::transposed(duals, &[self_, value], |mut a| {
+            let self_ = a.one()?;
+            let value = a.one()?;
+            let r = ops::masked_fill_tensor(self_, mask, value)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_fill", "mask", mask)?;
     let rec = rt::recording(&[self_, value]);
@@ -1618,18 +1716,8 @@ fn masked_fill_tensor_autograd(self_: &Tensor, mask: &Tensor, value: &Tensor) ->
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, value];
-            rt::transposed(duals, &[self_, value], |mut a| {
-                let self_ = a.one()?;
-                let value = a.one()?;
-                let r = ops::masked_fill_tensor(self_, mask, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = masked_fill_tensor_tangent(self_, mask, value, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1657,19 +1745,8 @@ fn masked_fill_tensor_inplace_autograd(self_: &Tensor, mask: &Tensor, value: &Te
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, value]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, value];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, value], |mut a| {
-                let self_ = a.one()?;
-                let value = a.one()?;
-                let r = ops::masked_fill_tensor(self_, mask, value)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = masked_fill_tensor_tangent(self_, mask, value, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1702,6 +1779,27 @@ impl Backward for MaskedScatterBackward {
         self.mask.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn masked_scatter_tangent(
+    self_: &Tensor,
+    mask: &Tensor,
+    source: &Tensor,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, source];
+        let self_ = old;
+        rt::transposed(duals, &[self_, source], |mut a| {
+            let self_ = a.one()?;
+            let source = a.one()?;
+            let r = ops::masked_scatter(self_, mask, source)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("masked_scatter", "mask", mask)?;
     let rec = rt::recording(&[self_, source]);
@@ -1713,18 +1811,8 @@ fn masked_scatter_autograd(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Re
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::masked_scatter(self_, mask, source)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = masked_scatter_tangent(self_, mask, source, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1749,19 +1837,8 @@ fn masked_scatter_inplace_autograd(self_: &Tensor, mask: &Tensor, source: &Tenso
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::masked_scatter(self_, mask, source)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = masked_scatter_tangent(self_, mask, source, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1792,6 +1869,15 @@ impl Backward for TakeBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn take_tangent(self_: &Tensor, index: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::take(&self_t, index).map(Some)
+    })
+}
+
 fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("take", "index", index)?;
     let rec = rt::recording(&[self_]);
@@ -1803,10 +1889,7 @@ fn take_autograd(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::take(&self_t, index).map(Some)
-        })?;
+        let t = take_tangent(self_, index)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1846,6 +1929,28 @@ impl Backward for PutBackward {
         self.index.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn put_tangent(
+    self_: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    accumulate: bool,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, source];
+        let self_ = old;
+        rt::transposed(duals, &[self_, source], |mut a| {
+            let self_ = a.one()?;
+            let source = a.one()?;
+            let r = ops::put(self_, index, source, accumulate)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     rt::not_differentiable("put", "index", index)?;
     let rec = rt::recording(&[self_, source]);
@@ -1858,18 +1963,8 @@ fn put_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: boo
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::put(self_, index, source, accumulate)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = put_tangent(self_, index, source, accumulate, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1894,19 +1989,8 @@ fn put_inplace_autograd(self_: &Tensor, index: &Tensor, source: &Tensor, accumul
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, source]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, source];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_, source], |mut a| {
-                let self_ = a.one()?;
-                let source = a.one()?;
-                let r = ops::put(self_, index, source, accumulate)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = put_tangent(self_, index, source, accumulate, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -1927,6 +2011,21 @@ impl Backward for SelectScatterBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn select_scatter_tangent(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, src];
+        rt::transposed(duals, &[self_, src], |mut a| {
+            let self_ = a.one()?;
+            let src = a.one()?;
+            let r = ops::select_scatter(self_, src, dim, index)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_, src]);
     let mut out = rt::below(|| ops::select_scatter(self_, src, dim, index))?;
@@ -1936,18 +2035,8 @@ fn select_scatter_autograd(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::select_scatter(self_, src, dim, index)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = select_scatter_tangent(self_, src, dim, index)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1972,6 +2061,28 @@ impl Backward for SliceScatterBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn slice_scatter_tangent(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, src];
+        rt::transposed(duals, &[self_, src], |mut a| {
+            let self_ = a.one()?;
+            let src = a.one()?;
+            let r = ops::slice_scatter(self_, src, dim, start, end, step)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn slice_scatter_autograd(
     self_: &Tensor,
     src: &Tensor,
@@ -1988,18 +2099,8 @@ fn slice_scatter_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::slice_scatter(self_, src, dim, start, end, step)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = slice_scatter_tangent(self_, src, dim, start, end, step)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -2034,6 +2135,27 @@ impl Backward for DiagonalScatterBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn diagonal_scatter_tangent(
+    self_: &Tensor,
+    src: &Tensor,
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, src];
+        rt::transposed(duals, &[self_, src], |mut a| {
+            let self_ = a.one()?;
+            let src = a.one()?;
+            let r = ops::diagonal_scatter(self_, src, offset, dim1, dim2)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn diagonal_scatter_autograd(
     self_: &Tensor,
     src: &Tensor,
@@ -2049,18 +2171,8 @@ fn diagonal_scatter_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::diagonal_scatter(self_, src, offset, dim1, dim2)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = diagonal_scatter_tangent(self_, src, offset, dim1, dim2)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }

@@ -48,6 +48,32 @@ impl Backward for CatBackward {
         Ok(out)
     }
 }
+#[cold]
+#[inline(never)]
+fn cat_tangent(tensors: &[Tensor], dim: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.extend(tensors);
+            v
+        };
+        rt::transposed(
+            duals,
+            &{
+                let mut v: Vec<&Tensor> = Vec::new();
+                v.extend(tensors);
+                v
+            },
+            |mut a| {
+                let tensors = a.list(tensors.len())?;
+                let r = ops::cat(tensors, dim)?;
+                Ok(vec![r])
+            },
+        )
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let rec = rt::recording_list(tensors);
     let mut out = rt::below(|| ops::cat(tensors, dim))?;
@@ -68,29 +94,8 @@ fn cat_autograd(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
             v
         })
     {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &{
-                let mut v: Vec<&Tensor> = Vec::new();
-                v.extend(tensors);
-                v
-            };
-            rt::transposed(
-                duals,
-                &{
-                    let mut v: Vec<&Tensor> = Vec::new();
-                    v.extend(tensors);
-                    v
-                },
-                |mut a| {
-                    let tensors = a.list(tensors.len())?;
-                    let r = ops::cat(tensors, dim)?;
-                    Ok(vec![r])
-                },
-            )
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = cat_tangent(tensors, dim)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -120,6 +125,15 @@ impl Backward for FlipBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn flip_tangent(self_: &Tensor, dims: &[i64]) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::flip(&self_t, dims).map(Some)
+    })
+}
+
 fn flip_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::flip(self_, dims))?;
@@ -129,10 +143,7 @@ fn flip_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::flip(&self_t, dims).map(Some)
-        })?;
+        let t = flip_tangent(self_, dims)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -151,6 +162,15 @@ impl Backward for TrilBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn tril_tangent(self_: &Tensor, diagonal: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::tril(&self_t, diagonal).map(Some)
+    })
+}
+
 fn tril_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::tril(self_, diagonal))?;
@@ -160,10 +180,7 @@ fn tril_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::tril(&self_t, diagonal).map(Some)
-        })?;
+        let t = tril_tangent(self_, diagonal)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -184,10 +201,7 @@ fn tril_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::tril(&self_t, diagonal).map(Some)
-        })?;
+        let t = tril_tangent(self_, diagonal)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -210,6 +224,15 @@ impl Backward for TriuBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn triu_tangent(self_: &Tensor, diagonal: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::triu(&self_t, diagonal).map(Some)
+    })
+}
+
 fn triu_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::triu(self_, diagonal))?;
@@ -219,10 +242,7 @@ fn triu_autograd(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::triu(&self_t, diagonal).map(Some)
-        })?;
+        let t = triu_tangent(self_, diagonal)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -243,10 +263,7 @@ fn triu_inplace_autograd(self_: &Tensor, diagonal: i64) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::triu(&self_t, diagonal).map(Some)
-        })?;
+        let t = triu_tangent(self_, diagonal)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())

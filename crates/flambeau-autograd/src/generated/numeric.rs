@@ -314,10 +314,10 @@ fn frexp_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(div(self_t, &ops::exp2(&result1)?)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;

@@ -129,6 +129,19 @@ impl Backward for AddBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn add_tangent(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+            rt::elementwise_jvp(t1, |grad| mul_scalar(grad, alpha.conj()))?,
+        ])
+    })
+}
+
 fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::add(self_, other, alpha))?;
@@ -138,14 +151,7 @@ fn add_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor>
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, alpha.conj()))?,
-            ])
-        })?;
+        let t = add_tangent(self_, other, alpha)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -166,14 +172,7 @@ fn add_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, alpha.conj()))?,
-            ])
-        })?;
+        let t = add_tangent(self_, other, alpha)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -197,6 +196,19 @@ impl Backward for SubBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn sub_tangent(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+            rt::elementwise_jvp(t1, |grad| mul_scalar(grad, -alpha.conj()))?,
+        ])
+    })
+}
+
 fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::sub(self_, other, alpha))?;
@@ -206,14 +218,7 @@ fn sub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor>
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, -alpha.conj()))?,
-            ])
-        })?;
+        let t = sub_tangent(self_, other, alpha)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -234,14 +239,7 @@ fn sub_inplace_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, -alpha.conj()))?,
-            ])
-        })?;
+        let t = sub_tangent(self_, other, alpha)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -265,6 +263,19 @@ impl Backward for RsubBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn rsub_tangent(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| mul_scalar(grad, -alpha.conj()))?,
+            rt::elementwise_jvp(t1, |grad| Ok(grad.clone()))?,
+        ])
+    })
+}
+
 fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::rsub(self_, other, alpha))?;
@@ -274,14 +285,7 @@ fn rsub_autograd(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul_scalar(grad, -alpha.conj()))?,
-                rt::elementwise_jvp(t1, |grad| Ok(grad.clone()))?,
-            ])
-        })?;
+        let t = rsub_tangent(self_, other, alpha)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -315,6 +319,20 @@ impl Backward for MulBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn mul_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
+            rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
+        ])
+    })
+}
+
 fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::mul(self_, other))?;
@@ -328,14 +346,7 @@ fn mul_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
-                rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
-            ])
-        })?;
+        let t = mul_tangent(self_, other, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -361,15 +372,7 @@ fn mul_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul_conj(grad, other))?,
-                rt::elementwise_jvp(t1, |grad| mul_conj(grad, self_))?,
-            ])
-        })?;
+        let t = mul_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -408,6 +411,19 @@ impl Backward for DivBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn div_tangent(self_: &Tensor, other: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| div(grad, &conj(other)?))?,
+            rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &conj(&div(result, other)?)?)?))?,
+        ])
+    })
+}
+
 fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::div(self_, other))?;
@@ -418,15 +434,7 @@ fn div_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let result = &out;
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| div(grad, &conj(other)?))?,
-                rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &conj(&div(result, other)?)?)?))?,
-            ])
-        })?;
+        let t = div_tangent(self_, other, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -449,15 +457,7 @@ fn div_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let result = self_;
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| div(grad, &conj(other)?))?,
-                rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &conj(&div(result, other)?)?)?))?,
-            ])
-        })?;
+        let t = div_tangent(self_, other, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -498,6 +498,25 @@ impl Backward for DivModeBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn div_mode_tangent(
+    self_: &Tensor,
+    other: &Tensor,
+    rounding_mode: Option<&str>,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| div_mode_self(grad, other, rounding_mode))?,
+            rt::elementwise_jvp(t1, |grad| div_mode_other(grad, self_, other, rounding_mode))?,
+        ])
+    })
+}
+
 fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::div_mode(self_, other, rounding_mode))?;
@@ -512,14 +531,7 @@ fn div_mode_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| div_mode_self(grad, other, rounding_mode))?,
-                rt::elementwise_jvp(t1, |grad| div_mode_other(grad, self_, other, rounding_mode))?,
-            ])
-        })?;
+        let t = div_mode_tangent(self_, other, rounding_mode, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -549,15 +561,7 @@ fn div_mode_inplace_autograd(self_: &Tensor, other: &Tensor, rounding_mode: Opti
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| div_mode_self(grad, other, rounding_mode))?,
-                rt::elementwise_jvp(t1, |grad| div_mode_other(grad, self_, other, rounding_mode))?,
-            ])
-        })?;
+        let t = div_mode_tangent(self_, other, rounding_mode, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -583,6 +587,19 @@ impl Backward for FloorDivideBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn floor_divide_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| no_derivative("aten::floor_divide"))?,
+            rt::elementwise_jvp(t1, |grad| no_derivative("aten::floor_divide"))?,
+        ])
+    })
+}
+
 fn floor_divide_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::floor_divide(self_, other))?;
@@ -592,14 +609,7 @@ fn floor_divide_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative("aten::floor_divide"))?,
-                rt::elementwise_jvp(t1, |grad| no_derivative("aten::floor_divide"))?,
-            ])
-        })?;
+        let t = floor_divide_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -620,14 +630,7 @@ fn floor_divide_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative("aten::floor_divide"))?,
-                rt::elementwise_jvp(t1, |grad| no_derivative("aten::floor_divide"))?,
-            ])
-        })?;
+        let t = floor_divide_tangent(self_, other)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -661,6 +664,20 @@ impl Backward for RemainderBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn remainder_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+            rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?))?,
+        ])
+    })
+}
+
 fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::remainder(self_, other))?;
@@ -677,16 +694,7 @@ fn remainder_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| {
-                    neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)
-                })?,
-            ])
-        })?;
+        let t = remainder_tangent(self_, other, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -715,17 +723,7 @@ fn remainder_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| {
-                    neg(&mul(grad, &ops::div_mode(self_, other, Some("floor"))?)?)
-                })?,
-            ])
-        })?;
+        let t = remainder_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -759,6 +757,20 @@ impl Backward for FmodBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn fmod_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+            rt::elementwise_jvp(t1, |grad| neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?))?,
+        ])
+    })
+}
+
 fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::fmod(self_, other))?;
@@ -775,16 +787,7 @@ fn fmod_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| {
-                    neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)
-                })?,
-            ])
-        })?;
+        let t = fmod_tangent(self_, other, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -813,17 +816,7 @@ fn fmod_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| {
-                    neg(&mul(grad, &ops::div_mode(self_, other, Some("trunc"))?)?)
-                })?,
-            ])
-        })?;
+        let t = fmod_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -866,6 +859,20 @@ impl Backward for PowBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn pow_tangent(self_: &Tensor, exponent: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(exponent);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| pow_self(grad, self_, exponent))?,
+            rt::elementwise_jvp(t1, |grad| pow_exponent(grad, self_, exponent, result))?,
+        ])
+    })
+}
+
 fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, exponent]);
     let mut out = rt::below(|| ops::pow(self_, exponent))?;
@@ -886,15 +893,7 @@ fn pow_autograd(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(exponent);
-            let result = &out;
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| pow_self(grad, self_, exponent))?,
-                rt::elementwise_jvp(t1, |grad| pow_exponent(grad, self_, exponent, result))?,
-            ])
-        })?;
+        let t = pow_tangent(self_, exponent, &out, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -926,16 +925,7 @@ fn pow_inplace_autograd(self_: &Tensor, exponent: &Tensor) -> Result<()> {
         }
     }
     if rt::dual_active() && rt::any_tangent(&[self_, exponent]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(exponent);
-            let result = self_;
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| pow_self(grad, self_, exponent))?,
-                rt::elementwise_jvp(t1, |grad| pow_exponent(grad, self_, exponent, result))?,
-            ])
-        })?;
+        let t = pow_tangent(self_, exponent, self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -975,6 +965,19 @@ impl Backward for MaximumBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn maximum_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, other, true))?,
+            rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, other, true))?,
+        ])
+    })
+}
+
 fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::maximum(self_, other))?;
@@ -985,14 +988,7 @@ fn maximum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, other, true))?,
-                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, other, true))?,
-            ])
-        })?;
+        let t = maximum_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1032,6 +1028,19 @@ impl Backward for MinimumBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn minimum_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, other, false))?,
+            rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, other, false))?,
+        ])
+    })
+}
+
 fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::minimum(self_, other))?;
@@ -1042,14 +1051,7 @@ fn minimum_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, other, false))?,
-                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, other, false))?,
-            ])
-        })?;
+        let t = minimum_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1089,6 +1091,19 @@ impl Backward for FmaxBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn fmax_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| fextreme(grad, self_, other, true, false))?,
+            rt::elementwise_jvp(t1, |grad| fextreme(grad, self_, other, true, true))?,
+        ])
+    })
+}
+
 fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::fmax(self_, other))?;
@@ -1099,14 +1114,7 @@ fn fmax_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| fextreme(grad, self_, other, true, false))?,
-                rt::elementwise_jvp(t1, |grad| fextreme(grad, self_, other, true, true))?,
-            ])
-        })?;
+        let t = fmax_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1146,6 +1154,19 @@ impl Backward for FminBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn fmin_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| fextreme(grad, self_, other, false, false))?,
+            rt::elementwise_jvp(t1, |grad| fextreme(grad, self_, other, false, true))?,
+        ])
+    })
+}
+
 fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::fmin(self_, other))?;
@@ -1156,14 +1177,7 @@ fn fmin_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| fextreme(grad, self_, other, false, false))?,
-                rt::elementwise_jvp(t1, |grad| fextreme(grad, self_, other, false, true))?,
-            ])
-        })?;
+        let t = fmin_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1221,6 +1235,27 @@ impl Backward for ClampTensorBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn clamp_tensor_tangent(
+    self_: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = min.and_then(rt::tangent);
+        let t2 = max.and_then(rt::tangent);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| clamp_tensor_self(grad, self_, min, max))?,
+            rt::elementwise_jvp(t1, |grad| clamp_tensor_min(grad, self_, min, max))?,
+            rt::elementwise_jvp(t2, |grad| clamp_tensor_max(grad, self_, min, max))?,
+        ])
+    })
+}
+
 fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]) || rt::recording_opt(&[min, max]);
     let mut out = rt::below(|| ops::clamp_tensor(self_, min, max))?;
@@ -1243,16 +1278,7 @@ fn clamp_tensor_autograd(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tens
             v
         })
     {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = min.and_then(rt::tangent);
-            let t2 = max.and_then(rt::tangent);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| clamp_tensor_self(grad, self_, min, max))?,
-                rt::elementwise_jvp(t1, |grad| clamp_tensor_min(grad, self_, min, max))?,
-                rt::elementwise_jvp(t2, |grad| clamp_tensor_max(grad, self_, min, max))?,
-            ])
-        })?;
+        let t = clamp_tensor_tangent(self_, min, max, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1287,17 +1313,7 @@ fn clamp_tensor_inplace_autograd(self_: &Tensor, min: Option<&Tensor>, max: Opti
             v
         })
     {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = min.and_then(rt::tangent);
-            let t2 = max.and_then(rt::tangent);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| clamp_tensor_self(grad, self_, min, max))?,
-                rt::elementwise_jvp(t1, |grad| clamp_tensor_min(grad, self_, min, max))?,
-                rt::elementwise_jvp(t2, |grad| clamp_tensor_max(grad, self_, min, max))?,
-            ])
-        })?;
+        let t = clamp_tensor_tangent(self_, min, max, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1342,6 +1358,21 @@ impl Backward for ClampBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn clamp_tangent(
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
+    })
+}
+
 fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::clamp(self_, min, max))?;
@@ -1352,10 +1383,7 @@ fn clamp_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> R
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
-        })?;
+        let t = clamp_tangent(self_, min, max, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1380,11 +1408,7 @@ fn clamp_inplace_autograd(self_: &Tensor, min: Option<Scalar>, max: Option<Scala
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| clamp_self(grad, self_, min, max))?])
-        })?;
+        let t = clamp_tangent(self_, min, max, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1429,6 +1453,20 @@ impl Backward for ClampMinTensorBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn clamp_min_tensor_tangent(self_: &Tensor, min: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(min);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, min, true))?,
+            rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, min, true))?,
+        ])
+    })
+}
+
 fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, min]);
     let mut out = rt::below(|| ops::clamp_min_tensor(self_, min))?;
@@ -1439,14 +1477,7 @@ fn clamp_min_tensor_autograd(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(min);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, min, true))?,
-                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, min, true))?,
-            ])
-        })?;
+        let t = clamp_min_tensor_tangent(self_, min, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1472,15 +1503,7 @@ fn clamp_min_tensor_inplace_autograd(self_: &Tensor, min: &Tensor) -> Result<()>
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, min]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(min);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, min, true))?,
-                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, min, true))?,
-            ])
-        })?;
+        let t = clamp_min_tensor_tangent(self_, min, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1508,6 +1531,16 @@ impl Backward for ClampMinBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn clamp_min_tangent(self_: &Tensor, min: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::gt(self_, &number(min)?)?, grad))?])
+    })
+}
+
 fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::clamp_min(self_, min))?;
@@ -1518,10 +1551,7 @@ fn clamp_min_autograd(self_: &Tensor, min: Scalar) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::gt(self_, &number(min)?)?, grad))?])
-        })?;
+        let t = clamp_min_tangent(self_, min, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1546,11 +1576,7 @@ fn clamp_min_inplace_autograd(self_: &Tensor, min: Scalar) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::gt(self_, &number(min)?)?, grad))?])
-        })?;
+        let t = clamp_min_tangent(self_, min, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1590,6 +1616,20 @@ impl Backward for ClampMaxTensorBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn clamp_max_tensor_tangent(self_: &Tensor, max: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(max);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, max, false))?,
+            rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, max, false))?,
+        ])
+    })
+}
+
 fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, max]);
     let mut out = rt::below(|| ops::clamp_max_tensor(self_, max))?;
@@ -1600,14 +1640,7 @@ fn clamp_max_tensor_autograd(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(max);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, max, false))?,
-                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, max, false))?,
-            ])
-        })?;
+        let t = clamp_max_tensor_tangent(self_, max, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1633,15 +1666,7 @@ fn clamp_max_tensor_inplace_autograd(self_: &Tensor, max: &Tensor) -> Result<()>
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, max]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(max);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| extreme_self(grad, self_, max, false))?,
-                rt::elementwise_jvp(t1, |grad| extreme_other(grad, self_, max, false))?,
-            ])
-        })?;
+        let t = clamp_max_tensor_tangent(self_, max, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1669,6 +1694,16 @@ impl Backward for ClampMaxBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn clamp_max_tangent(self_: &Tensor, max: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::lt(self_, &number(max)?)?, grad))?])
+    })
+}
+
 fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::clamp_max(self_, max))?;
@@ -1679,10 +1714,7 @@ fn clamp_max_autograd(self_: &Tensor, max: Scalar) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::lt(self_, &number(max)?)?, grad))?])
-        })?;
+        let t = clamp_max_tangent(self_, max, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1707,11 +1739,7 @@ fn clamp_max_inplace_autograd(self_: &Tensor, max: Scalar) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::lt(self_, &number(max)?)?, grad))?])
-        })?;
+        let t = clamp_max_tangent(self_, max, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1758,6 +1786,27 @@ impl Backward for LerpTensorBackward {
         self.weight.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn lerp_tensor_tangent(
+    self_: &Tensor,
+    end: &Tensor,
+    weight: &Tensor,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(end);
+        let t2 = rt::tangent(weight);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| chain(grad, scalar_sub(1, weight)))?,
+            rt::elementwise_jvp(t1, |grad| chain(grad, Ok(weight.clone())))?,
+            rt::elementwise_jvp(t2, |grad| chain(grad, sub(end, self_)))?,
+        ])
+    })
+}
+
 fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end, weight]);
     let mut out = rt::below(|| ops::lerp_tensor(self_, end, weight))?;
@@ -1772,16 +1821,7 @@ fn lerp_tensor_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(end);
-            let t2 = rt::tangent(weight);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| chain(grad, scalar_sub(1, weight)))?,
-                rt::elementwise_jvp(t1, |grad| chain(grad, Ok(weight.clone())))?,
-                rt::elementwise_jvp(t2, |grad| chain(grad, sub(end, self_)))?,
-            ])
-        })?;
+        let t = lerp_tensor_tangent(self_, end, weight, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1808,17 +1848,7 @@ fn lerp_tensor_inplace_autograd(self_: &Tensor, end: &Tensor, weight: &Tensor) -
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end, weight]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(end);
-            let t2 = rt::tangent(weight);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| chain(grad, scalar_sub(1, weight)))?,
-                rt::elementwise_jvp(t1, |grad| chain(grad, Ok(weight.clone())))?,
-                rt::elementwise_jvp(t2, |grad| chain(grad, sub(end, self_)))?,
-            ])
-        })?;
+        let t = lerp_tensor_tangent(self_, end, weight, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1842,6 +1872,19 @@ impl Backward for LerpBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn lerp_tangent(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(end);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| lerp_self(grad, weight))?,
+            rt::elementwise_jvp(t1, |grad| mul_scalar(grad, weight.conj()))?,
+        ])
+    })
+}
+
 fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, end]);
     let mut out = rt::below(|| ops::lerp(self_, end, weight))?;
@@ -1851,14 +1894,7 @@ fn lerp_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor>
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(end);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| lerp_self(grad, weight))?,
-                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, weight.conj()))?,
-            ])
-        })?;
+        let t = lerp_tangent(self_, end, weight)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1879,14 +1915,7 @@ fn lerp_inplace_autograd(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, end]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(end);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| lerp_self(grad, weight))?,
-                rt::elementwise_jvp(t1, |grad| mul_scalar(grad, weight.conj()))?,
-            ])
-        })?;
+        let t = lerp_tangent(self_, end, weight)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1927,6 +1956,26 @@ impl Backward for AddcmulBackward {
         self.tensor2.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn addcmul_tangent(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(tensor1);
+        let t2 = rt::tangent(tensor2);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+            rt::elementwise_jvp(t1, |grad| chain(grad, mul_scalar(tensor2, value)))?,
+            rt::elementwise_jvp(t2, |grad| chain(grad, mul_scalar(tensor1, value)))?,
+        ])
+    })
+}
+
 fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let mut out = rt::below(|| ops::addcmul(self_, tensor1, tensor2, value))?;
@@ -1941,16 +1990,7 @@ fn addcmul_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(tensor1);
-            let t2 = rt::tangent(tensor2);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| chain(grad, mul_scalar(tensor2, value)))?,
-                rt::elementwise_jvp(t2, |grad| chain(grad, mul_scalar(tensor1, value)))?,
-            ])
-        })?;
+        let t = addcmul_tangent(self_, tensor1, tensor2, value)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1974,16 +2014,7 @@ fn addcmul_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(tensor1);
-            let t2 = rt::tangent(tensor2);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| chain(grad, mul_scalar(tensor2, value)))?,
-                rt::elementwise_jvp(t2, |grad| chain(grad, mul_scalar(tensor1, value)))?,
-            ])
-        })?;
+        let t = addcmul_tangent(self_, tensor1, tensor2, value)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2031,6 +2062,28 @@ impl Backward for AddcdivBackward {
         self.tensor2.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn addcdiv_tangent(
+    self_: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: Scalar,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(tensor1);
+        let t2 = rt::tangent(tensor2);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
+            rt::elementwise_jvp(t1, |grad| chain(grad, scalar_div(value, tensor2)))?,
+            rt::elementwise_jvp(t2, |grad| {
+                neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)
+            })?,
+        ])
+    })
+}
+
 fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_, tensor1, tensor2]);
     let mut out = rt::below(|| ops::addcdiv(self_, tensor1, tensor2, value))?;
@@ -2045,18 +2098,7 @@ fn addcdiv_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: S
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(tensor1);
-            let t2 = rt::tangent(tensor2);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| chain(grad, scalar_div(value, tensor2)))?,
-                rt::elementwise_jvp(t2, |grad| {
-                    neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)
-                })?,
-            ])
-        })?;
+        let t = addcdiv_tangent(self_, tensor1, tensor2, value)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2080,18 +2122,7 @@ fn addcdiv_inplace_autograd(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, 
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, tensor1, tensor2]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(tensor1);
-            let t2 = rt::tangent(tensor2);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?,
-                rt::elementwise_jvp(t1, |grad| chain(grad, scalar_div(value, tensor2)))?,
-                rt::elementwise_jvp(t2, |grad| {
-                    neg(&chain(grad, div(&mul_scalar(tensor1, value)?, &mul(tensor2, tensor2)?))?)
-                })?,
-            ])
-        })?;
+        let t = addcdiv_tangent(self_, tensor1, tensor2, value)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2133,6 +2164,19 @@ impl Backward for WhereBackward {
         self.condition.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn where_tangent(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| where_grad(grad, condition, true))?,
+            rt::elementwise_jvp(t1, |grad| where_grad(grad, condition, false))?,
+        ])
+    })
+}
+
 fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("where", "condition", condition)?;
     let rec = rt::recording(&[self_, other]);
@@ -2144,14 +2188,7 @@ fn where_autograd(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| where_grad(grad, condition, true))?,
-                rt::elementwise_jvp(t1, |grad| where_grad(grad, condition, false))?,
-            ])
-        })?;
+        let t = where_tangent(condition, self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2191,6 +2228,20 @@ impl Backward for Atan2Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn atan2_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| atan2_backward(grad, self_, other, true))?,
+            rt::elementwise_jvp(t1, |grad| atan2_backward(grad, self_, other, false))?,
+        ])
+    })
+}
+
 fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::atan2(self_, other))?;
@@ -2201,14 +2252,7 @@ fn atan2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| atan2_backward(grad, self_, other, true))?,
-                rt::elementwise_jvp(t1, |grad| atan2_backward(grad, self_, other, false))?,
-            ])
-        })?;
+        let t = atan2_tangent(self_, other, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2234,15 +2278,7 @@ fn atan2_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| atan2_backward(grad, self_, other, true))?,
-                rt::elementwise_jvp(t1, |grad| atan2_backward(grad, self_, other, false))?,
-            ])
-        })?;
+        let t = atan2_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2284,6 +2320,20 @@ impl Backward for HypotBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn hypot_tangent(self_: &Tensor, other: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| mul(grad, &div(self_, result)?))?,
+            rt::elementwise_jvp(t1, |grad| mul(grad, &div(other, result)?))?,
+        ])
+    })
+}
+
 fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::hypot(self_, other))?;
@@ -2298,15 +2348,7 @@ fn hypot_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let result = &out;
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul(grad, &div(self_, result)?))?,
-                rt::elementwise_jvp(t1, |grad| mul(grad, &div(other, result)?))?,
-            ])
-        })?;
+        let t = hypot_tangent(self_, other, &out, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2332,16 +2374,7 @@ fn hypot_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let result = self_;
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| mul(grad, &div(self_, result)?))?,
-                rt::elementwise_jvp(t1, |grad| mul(grad, &div(other, result)?))?,
-            ])
-        })?;
+        let t = hypot_tangent(self_, other, self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2375,6 +2408,20 @@ impl Backward for CopysignBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn copysign_tangent(self_: &Tensor, other: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| copysign_self(grad, self_, result))?,
+            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+        ])
+    })
+}
+
 fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::copysign(self_, other))?;
@@ -2388,15 +2435,7 @@ fn copysign_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let result = &out;
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| copysign_self(grad, self_, result))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = copysign_tangent(self_, other, &out, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2421,16 +2460,7 @@ fn copysign_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let result = self_;
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| copysign_self(grad, self_, result))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = copysign_tangent(self_, other, self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2464,6 +2494,20 @@ impl Backward for NextafterBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn nextafter_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| nextafter_self(grad, self_, other))?,
+            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+        ])
+    })
+}
+
 fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::nextafter(self_, other))?;
@@ -2477,14 +2521,7 @@ fn nextafter_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| nextafter_self(grad, self_, other))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = nextafter_tangent(self_, other, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2510,15 +2547,7 @@ fn nextafter_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| nextafter_self(grad, self_, other))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = nextafter_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2539,6 +2568,19 @@ impl Backward for HeavisideBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn heaviside_tangent(self_: &Tensor, values: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(values);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| no_derivative("aten::heaviside"))?,
+            rt::elementwise_jvp(t1, |grad| no_derivative("aten::heaviside"))?,
+        ])
+    })
+}
+
 fn heaviside_autograd(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, values]);
     let mut out = rt::below(|| ops::heaviside(self_, values))?;
@@ -2548,14 +2590,7 @@ fn heaviside_autograd(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(values);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative("aten::heaviside"))?,
-                rt::elementwise_jvp(t1, |grad| no_derivative("aten::heaviside"))?,
-            ])
-        })?;
+        let t = heaviside_tangent(self_, values)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2576,14 +2611,7 @@ fn heaviside_inplace_autograd(self_: &Tensor, values: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, values]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(values);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative("aten::heaviside"))?,
-                rt::elementwise_jvp(t1, |grad| no_derivative("aten::heaviside"))?,
-            ])
-        })?;
+        let t = heaviside_tangent(self_, values)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2623,6 +2651,19 @@ impl Backward for LogaddexpBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn logaddexp_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| div(grad, &conj(&add_scalar(&exp(&sub(other, self_)?)?, 1)?)?))?,
+            rt::elementwise_jvp(t1, |grad| div(grad, &conj(&add_scalar(&exp(&sub(self_, other)?)?, 1)?)?))?,
+        ])
+    })
+}
+
 fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::logaddexp(self_, other))?;
@@ -2633,18 +2674,7 @@ fn logaddexp_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| {
-                    div(grad, &conj(&add_scalar(&exp(&sub(other, self_)?)?, 1)?)?)
-                })?,
-                rt::elementwise_jvp(t1, |grad| {
-                    div(grad, &conj(&add_scalar(&exp(&sub(self_, other)?)?, 1)?)?)
-                })?,
-            ])
-        })?;
+        let t = logaddexp_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2684,6 +2714,23 @@ impl Backward for Logaddexp2Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn logaddexp2_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| {
+                div(grad, &conj(&add_scalar(&ops::exp2(&sub(other, self_)?)?, 1)?)?)
+            })?,
+            rt::elementwise_jvp(t1, |grad| {
+                div(grad, &conj(&add_scalar(&ops::exp2(&sub(self_, other)?)?, 1)?)?)
+            })?,
+        ])
+    })
+}
+
 fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::logaddexp2(self_, other))?;
@@ -2694,18 +2741,7 @@ fn logaddexp2_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| {
-                    div(grad, &conj(&add_scalar(&ops::exp2(&sub(other, self_)?)?, 1)?)?)
-                })?,
-                rt::elementwise_jvp(t1, |grad| {
-                    div(grad, &conj(&add_scalar(&ops::exp2(&sub(self_, other)?)?, 1)?)?)
-                })?,
-            ])
-        })?;
+        let t = logaddexp2_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2745,6 +2781,20 @@ impl Backward for XlogyBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn xlogy_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| xlogy_self(grad, self_, other))?,
+            rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, other))?,
+        ])
+    })
+}
+
 fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::xlogy(self_, other))?;
@@ -2755,14 +2805,7 @@ fn xlogy_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| xlogy_self(grad, self_, other))?,
-                rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, other))?,
-            ])
-        })?;
+        let t = xlogy_tangent(self_, other, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2788,15 +2831,7 @@ fn xlogy_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| xlogy_self(grad, self_, other))?,
-                rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, other))?,
-            ])
-        })?;
+        let t = xlogy_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2856,6 +2891,15 @@ impl Backward for SoftplusBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn softplus_tangent(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| softplus_backward(grad, self_, beta, threshold))?])
+    })
+}
+
 fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::softplus(self_, beta, threshold))?;
@@ -2866,12 +2910,7 @@ fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                softplus_backward(grad, self_, beta, threshold)
-            })?])
-        })?;
+        let t = softplus_tangent(self_, beta, threshold)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

@@ -56,10 +56,10 @@ fn fake_quantize_per_tensor_affine_cachemask_autograd(
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(mul(self_t, &result1)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -103,10 +103,10 @@ fn fake_quantize_per_channel_affine_cachemask_autograd(
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(mul(self_t, &result1)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;

@@ -373,6 +373,16 @@ impl Backward for BernoulliBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn bernoulli_tangent(self_: &Tensor, generator: Option<&Generator>) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(zeros_like(self_t)).map(Some)
+    })
+}
+
 fn bernoulli_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::bernoulli(self_, generator))?;
@@ -382,11 +392,7 @@ fn bernoulli_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<T
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            ok(zeros_like(self_t)).map(Some)
-        })?;
+        let t = bernoulli_tangent(self_, generator)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -406,6 +412,12 @@ impl Backward for BernoulliPBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn bernoulli_p_tangent(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Option<Tensor>> {
+    rt::jvp(|| ok(no_derivative("aten::bernoulli")).map(Some))
+}
+
 fn bernoulli_p_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::bernoulli_p(self_, p, generator))?;
@@ -415,7 +427,7 @@ fn bernoulli_p_autograd(self_: &Tensor, p: f64, generator: Option<&Generator>) -
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| ok(no_derivative("aten::bernoulli")).map(Some))?;
+        let t = bernoulli_p_tangent(self_, p, generator)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -620,6 +632,20 @@ impl Backward for NormalTensorFloatBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn normal_tensor_float_tangent(
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let mean_t_ = rt::tangent_or_zeros(mean)?;
+        let mean_t = &mean_t_;
+        ok(zeros_like(mean_t)).map(Some)
+    })
+}
+
 fn normal_tensor_float_autograd(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[mean]);
     let mut out = rt::below(|| ops::normal_tensor_float(mean, std, generator))?;
@@ -629,11 +655,7 @@ fn normal_tensor_float_autograd(mean: &Tensor, std: f64, generator: Option<&Gene
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean]) {
-        let t = rt::jvp(|| {
-            let mean_t_ = rt::tangent_or_zeros(mean)?;
-            let mean_t = &mean_t_;
-            ok(zeros_like(mean_t)).map(Some)
-        })?;
+        let t = normal_tensor_float_tangent(mean, std, generator)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -658,6 +680,20 @@ impl Backward for NormalFloatTensorBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn normal_float_tensor_tangent(
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let std_t_ = rt::tangent_or_zeros(std)?;
+        let std_t = &std_t_;
+        ok(zeros_like(std_t)).map(Some)
+    })
+}
+
 fn normal_float_tensor_autograd(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[std]);
     let mut out = rt::below(|| ops::normal_float_tensor(mean, std, generator))?;
@@ -667,11 +703,7 @@ fn normal_float_tensor_autograd(mean: f64, std: &Tensor, generator: Option<&Gene
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[std]) {
-        let t = rt::jvp(|| {
-            let std_t_ = rt::tangent_or_zeros(std)?;
-            let std_t = &std_t_;
-            ok(zeros_like(std_t)).map(Some)
-        })?;
+        let t = normal_float_tensor_tangent(mean, std, generator)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -714,6 +746,20 @@ impl Backward for NormalTensorTensorBackward {
         self.std.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn normal_tensor_tensor_tangent(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let mean_t_ = rt::tangent_or_zeros(mean)?;
+        let mean_t = &mean_t_;
+        ok(zeros_like(mean_t)).map(Some)
+    })
+}
+
 fn normal_tensor_tensor_autograd(
     mean: &Tensor,
     std: &Tensor,
@@ -731,11 +777,7 @@ fn normal_tensor_tensor_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[mean, std]) {
-        let t = rt::jvp(|| {
-            let mean_t_ = rt::tangent_or_zeros(mean)?;
-            let mean_t = &mean_t_;
-            ok(zeros_like(mean_t)).map(Some)
-        })?;
+        let t = normal_tensor_tensor_tangent(mean, std, generator)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -770,6 +812,16 @@ impl Backward for PoissonBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn poisson_tangent(self_: &Tensor, generator: Option<&Generator>) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(zeros_like(self_t)).map(Some)
+    })
+}
+
 fn poisson_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::poisson(self_, generator))?;
@@ -779,11 +831,7 @@ fn poisson_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Ten
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            ok(zeros_like(self_t)).map(Some)
-        })?;
+        let t = poisson_tangent(self_, generator)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -800,6 +848,12 @@ impl Backward for BinomialBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn binomial_tangent(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Option<Tensor>> {
+    rt::jvp(|| ok(no_derivative("aten::binomial")).map(Some))
+}
+
 fn binomial_autograd(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[count, prob]);
     let mut out = rt::below(|| ops::binomial(count, prob, generator))?;
@@ -809,7 +863,7 @@ fn binomial_autograd(count: &Tensor, prob: &Tensor, generator: Option<&Generator
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[count, prob]) {
-        let t = rt::jvp(|| ok(no_derivative("aten::binomial")).map(Some))?;
+        let t = binomial_tangent(count, prob, generator)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -834,6 +888,20 @@ impl Backward for StandardGammaBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn standard_gamma_tangent(
+    self_: &Tensor,
+    generator: Option<&Generator>,
+    result: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(mul(self_t, &ops::standard_gamma_grad(self_, &result)?)).map(Some)
+    })
+}
+
 fn standard_gamma_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::standard_gamma(self_, generator))?;
@@ -844,12 +912,7 @@ fn standard_gamma_autograd(self_: &Tensor, generator: Option<&Generator>) -> Res
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            let result = &out;
-            ok(mul(self_t, &ops::standard_gamma_grad(self_, &result)?)).map(Some)
-        })?;
+        let t = standard_gamma_tangent(self_, generator, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -874,6 +937,12 @@ impl Backward for StandardGammaGradBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn standard_gamma_grad_tangent(self_: &Tensor, output: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| ok(no_derivative_for("_standard_gamma_grad")).map(Some))
+}
+
 fn standard_gamma_grad_autograd(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, output]);
     let mut out = rt::below(|| ops::standard_gamma_grad(self_, output))?;
@@ -883,7 +952,7 @@ fn standard_gamma_grad_autograd(self_: &Tensor, output: &Tensor) -> Result<Tenso
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, output]) {
-        let t = rt::jvp(|| ok(no_derivative_for("_standard_gamma_grad")).map(Some))?;
+        let t = standard_gamma_grad_tangent(self_, output)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -903,6 +972,12 @@ impl Backward for SampleDirichletBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn sample_dirichlet_tangent(self_: &Tensor, generator: Option<&Generator>) -> Result<Option<Tensor>> {
+    rt::jvp(|| ok(no_derivative("aten::_sample_dirichlet")).map(Some))
+}
+
 fn sample_dirichlet_autograd(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sample_dirichlet(self_, generator))?;
@@ -912,7 +987,7 @@ fn sample_dirichlet_autograd(self_: &Tensor, generator: Option<&Generator>) -> R
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| ok(no_derivative("aten::_sample_dirichlet")).map(Some))?;
+        let t = sample_dirichlet_tangent(self_, generator)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -938,6 +1013,12 @@ impl Backward for DirichletGradBackward {
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
+#[cold]
+#[inline(never)]
+fn dirichlet_grad_tangent(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| ok(no_derivative_for("_dirichlet_grad")).map(Some))
+}
+
 fn dirichlet_grad_autograd(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[x, alpha, total]);
     let mut out = rt::below(|| ops::dirichlet_grad(x, alpha, total))?;
@@ -947,7 +1028,7 @@ fn dirichlet_grad_autograd(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[x, alpha, total]) {
-        let t = rt::jvp(|| ok(no_derivative_for("_dirichlet_grad")).map(Some))?;
+        let t = dirichlet_grad_tangent(x, alpha, total)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

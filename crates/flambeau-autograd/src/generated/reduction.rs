@@ -87,6 +87,20 @@ impl Backward for SumBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn sum_tangent(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::sum(&self_t, dim, keepdim, dtype).map(Some)
+    })
+}
+
 fn sum_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sum(self_, dim, keepdim, dtype))?;
@@ -96,10 +110,7 @@ fn sum_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Optio
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::sum(&self_t, dim, keepdim, dtype).map(Some)
-        })?;
+        let t = sum_tangent(self_, dim, keepdim, dtype)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -135,6 +146,25 @@ impl Backward for NansumBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn nansum_tangent(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::nansum(self_, dim, keepdim, dtype)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn nansum_autograd(
     self_: &Tensor,
     dim: Option<&[i64]>,
@@ -150,17 +180,8 @@ fn nansum_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::nansum(self_, dim, keepdim, dtype)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = nansum_tangent(self_, dim, keepdim, dtype)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -194,6 +215,20 @@ impl Backward for ProdBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn prod_tangent(self_: &Tensor, dtype: Option<DType>) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::prod(self_, dtype)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::prod(self_, dtype))?;
@@ -204,17 +239,8 @@ fn prod_autograd(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::prod(self_, dtype)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = prod_tangent(self_, dtype)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -246,6 +272,20 @@ impl Backward for ProdDimBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn prod_dim_tangent(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::prod_dim(self_, dim, keepdim, dtype)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn prod_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::prod_dim(self_, dim, keepdim, dtype))?;
@@ -257,17 +297,8 @@ fn prod_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DTyp
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::prod_dim(self_, dim, keepdim, dtype)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = prod_dim_tangent(self_, dim, keepdim, dtype)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -302,6 +333,20 @@ impl Backward for MeanBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn mean_tangent(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::mean(&self_t, dim, keepdim, dtype).map(Some)
+    })
+}
+
 fn mean_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::mean(self_, dim, keepdim, dtype))?;
@@ -312,10 +357,7 @@ fn mean_autograd(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Opti
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::mean(&self_t, dim, keepdim, dtype).map(Some)
-        })?;
+        let t = mean_tangent(self_, dim, keepdim, dtype)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -353,6 +395,25 @@ impl Backward for VarBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn var_tangent(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::var(self_, dim, correction, keepdim)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn var_autograd(
     self_: &Tensor,
     dim: Option<&[i64]>,
@@ -369,17 +430,8 @@ fn var_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::var(self_, dim, correction, keepdim)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = var_tangent(self_, dim, correction, keepdim)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -419,6 +471,25 @@ impl Backward for StdBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn std_tangent(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::std(self_, dim, correction, keepdim)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn std_autograd(
     self_: &Tensor,
     dim: Option<&[i64]>,
@@ -440,17 +511,8 @@ fn std_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::std(self_, dim, correction, keepdim)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = std_tangent(self_, dim, correction, keepdim)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -484,6 +546,20 @@ impl Backward for MaxBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn max_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::max(self_)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn max_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::max(self_))?;
@@ -494,17 +570,8 @@ fn max_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::max(self_)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = max_tangent(self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -549,10 +616,10 @@ fn max_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, 
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -593,6 +660,20 @@ impl Backward for AmaxBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn amax_tangent(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::amax(self_, dim, keepdim)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::amax(self_, dim, keepdim))?;
@@ -608,17 +689,8 @@ fn amax_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::amax(self_, dim, keepdim)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = amax_tangent(self_, dim, keepdim)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -650,6 +722,20 @@ impl Backward for MinBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn min_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::min(self_)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn min_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::min(self_))?;
@@ -660,17 +746,8 @@ fn min_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::min(self_)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = min_tangent(self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -715,10 +792,10 @@ fn min_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, 
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -759,6 +836,20 @@ impl Backward for AminBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn amin_tangent(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::amin(self_, dim, keepdim)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::amin(self_, dim, keepdim))?;
@@ -774,17 +865,8 @@ fn amin_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::amin(self_, dim, keepdim)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = amin_tangent(self_, dim, keepdim)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -923,10 +1005,10 @@ fn median_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tenso
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -980,10 +1062,10 @@ fn nanmedian_dim_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Te
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -1033,10 +1115,10 @@ fn mode_autograd(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Ten
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -1090,10 +1172,10 @@ fn kthvalue_autograd(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(value_selecting_jvp(self_t, dim, &result1, keepdim)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -1137,6 +1219,26 @@ impl Backward for LinalgVectorNormBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn linalg_vector_norm_tangent(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<DType>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn linalg_vector_norm_autograd(
     self_: &Tensor,
     ord: Scalar,
@@ -1159,17 +1261,8 @@ fn linalg_vector_norm_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = linalg_vector_norm_tangent(self_, ord, dim, keepdim, dtype)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -1208,6 +1301,20 @@ impl Backward for LogsumexpBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn logsumexp_tangent(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::logsumexp(self_, dim, keepdim)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logsumexp(self_, dim, keepdim))?;
@@ -1223,17 +1330,8 @@ fn logsumexp_autograd(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::logsumexp(self_, dim, keepdim)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = logsumexp_tangent(self_, dim, keepdim)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }

@@ -44,6 +44,15 @@ impl Backward for CumsumBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn cumsum_tangent(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::cumsum(&self_t, dim, dtype).map(Some)
+    })
+}
+
 fn cumsum_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cumsum(self_, dim, dtype))?;
@@ -53,10 +62,7 @@ fn cumsum_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::cumsum(&self_t, dim, dtype).map(Some)
-        })?;
+        let t = cumsum_tangent(self_, dim, dtype)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -77,10 +83,7 @@ fn cumsum_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Re
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::cumsum(&self_t, dim, dtype).map(Some)
-        })?;
+        let t = cumsum_tangent(self_, dim, dtype)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -111,6 +114,21 @@ impl Backward for CumprodBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn cumprod_tangent(self_: &Tensor, dim: i64, dtype: Option<DType>, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        let self_ = old;
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::cumprod(self_, dim, dtype)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cumprod(self_, dim, dtype))?;
@@ -121,17 +139,8 @@ fn cumprod_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Te
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::cumprod(self_, dim, dtype)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = cumprod_tangent(self_, dim, dtype, self_)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -155,18 +164,8 @@ fn cumprod_inplace_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> R
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::cumprod(self_, dim, dtype)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [self_].into_iter().zip(t) {
-            rt::set_tangent_inplace(o, Some(t))?;
-        }
+        let t = cumprod_tangent(self_, dim, dtype, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
 }
@@ -204,10 +203,10 @@ fn cummax_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(take_along_jvp(self_t, dim, &result1)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -248,10 +247,10 @@ fn cummin_autograd(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(take_along_jvp(self_t, dim, &result1)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -284,6 +283,20 @@ impl Backward for LogcumsumexpBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn logcumsumexp_tangent(self_: &Tensor, dim: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_];
+        rt::transposed(duals, &[self_], |mut a| {
+            let self_ = a.one()?;
+            let r = ops::logcumsumexp(self_, dim)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logcumsumexp(self_, dim))?;
@@ -294,17 +307,8 @@ fn logcumsumexp_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_];
-            rt::transposed(duals, &[self_], |mut a| {
-                let self_ = a.one()?;
-                let r = ops::logcumsumexp(self_, dim)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = logcumsumexp_tangent(self_, dim)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }

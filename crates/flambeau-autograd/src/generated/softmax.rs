@@ -48,6 +48,21 @@ impl Backward for SoftmaxDataBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn softmax_data_tangent(
+    self_: &Tensor,
+    dim: i64,
+    half_to_float: bool,
+    result: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(softmax_jvp(self_t, &result, dim)).map(Some)
+    })
+}
+
 fn softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::softmax_data(self_, dim, half_to_float))?;
@@ -57,12 +72,7 @@ fn softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Resul
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            let result = &out;
-            ok(softmax_jvp(self_t, &result, dim)).map(Some)
-        })?;
+        let t = softmax_data_tangent(self_, dim, half_to_float, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -105,6 +115,26 @@ impl Backward for SoftmaxBackwardDataBackward {
         self.output.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn softmax_backward_data_tangent(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[grad_output, output];
+        rt::transposed(duals, &[grad_output, output], |mut a| {
+            let grad_output = a.one()?;
+            let output = a.one()?;
+            let r = ops::softmax_backward_data(grad_output, output, dim, input_dtype)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn softmax_backward_data_autograd(
     grad_output: &Tensor,
     output: &Tensor,
@@ -125,18 +155,8 @@ fn softmax_backward_data_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[grad_output, output];
-            rt::transposed(duals, &[grad_output, output], |mut a| {
-                let grad_output = a.one()?;
-                let output = a.one()?;
-                let r = ops::softmax_backward_data(grad_output, output, dim, input_dtype)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = softmax_backward_data_tangent(grad_output, output, dim, input_dtype)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -171,6 +191,21 @@ impl Backward for LogSoftmaxDataBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn log_softmax_data_tangent(
+    self_: &Tensor,
+    dim: i64,
+    half_to_float: bool,
+    result: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(log_softmax_jvp(self_t, &result, dim)).map(Some)
+    })
+}
+
 fn log_softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log_softmax_data(self_, dim, half_to_float))?;
@@ -180,12 +215,7 @@ fn log_softmax_data_autograd(self_: &Tensor, dim: i64, half_to_float: bool) -> R
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            let result = &out;
-            ok(log_softmax_jvp(self_t, &result, dim)).map(Some)
-        })?;
+        let t = log_softmax_data_tangent(self_, dim, half_to_float, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -231,6 +261,26 @@ impl Backward for LogSoftmaxBackwardDataBackward {
         self.output.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn log_softmax_backward_data_tangent(
+    grad_output: &Tensor,
+    output: &Tensor,
+    dim: i64,
+    input_dtype: DType,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[grad_output, output];
+        rt::transposed(duals, &[grad_output, output], |mut a| {
+            let grad_output = a.one()?;
+            let output = a.one()?;
+            let r = ops::log_softmax_backward_data(grad_output, output, dim, input_dtype)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn log_softmax_backward_data_autograd(
     grad_output: &Tensor,
     output: &Tensor,
@@ -250,18 +300,8 @@ fn log_softmax_backward_data_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, output]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[grad_output, output];
-            rt::transposed(duals, &[grad_output, output], |mut a| {
-                let grad_output = a.one()?;
-                let output = a.one()?;
-                let r = ops::log_softmax_backward_data(grad_output, output, dim, input_dtype)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = log_softmax_backward_data_tangent(grad_output, output, dim, input_dtype)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -296,6 +336,21 @@ impl Backward for SafeSoftmaxBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn safe_softmax_tangent(
+    self_: &Tensor,
+    dim: i64,
+    dtype: Option<DType>,
+    result: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(softmax_jvp(&to_dtype(self_t, result.dtype())?, &result, dim)).map(Some)
+    })
+}
+
 fn safe_softmax_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::safe_softmax(self_, dim, dtype))?;
@@ -305,12 +360,7 @@ fn safe_softmax_autograd(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Resu
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            let result = &out;
-            ok(softmax_jvp(&to_dtype(self_t, result.dtype())?, &result, dim)).map(Some)
-        })?;
+        let t = safe_softmax_tangent(self_, dim, dtype, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

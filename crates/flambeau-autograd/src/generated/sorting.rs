@@ -67,10 +67,10 @@ fn sort_stable_autograd(
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(take_along_jvp(self_t, dim, &result1)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -118,10 +118,10 @@ fn topk_autograd(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) 
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let self_t_ = rt::tangent_or_zeros(self_)?;
             let self_t = &self_t_;
-            let result1 = &out1;
             ok(take_along_jvp(self_t, dim, &result1)).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;
@@ -218,6 +218,12 @@ impl Backward for BincountBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn bincount_tangent(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| ok(no_derivative("aten::bincount")).map(Some))
+}
+
 fn bincount_autograd(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     rt::not_differentiable("bincount", "self", self_)?;
     let rec = rt::recording_opt(&[weights]);
@@ -234,7 +240,7 @@ fn bincount_autograd(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -
             v
         })
     {
-        let t = rt::jvp(|| ok(no_derivative("aten::bincount")).map(Some))?;
+        let t = bincount_tangent(self_, weights, minlength)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

@@ -129,6 +129,18 @@ impl Backward for ErfBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn erf_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
+        })?])
+    })
+}
+
 fn erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::erf(self_))?;
@@ -139,12 +151,7 @@ fn erf_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
-            })?])
-        })?;
+        let t = erf_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -169,13 +176,7 @@ fn erf_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
-            })?])
-        })?;
+        let t = erf_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -204,6 +205,18 @@ impl Backward for ErfcBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn erfc_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, -std::f64::consts::FRAC_2_SQRT_PI)
+        })?])
+    })
+}
+
 fn erfc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::erfc(self_))?;
@@ -214,12 +227,7 @@ fn erfc_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, -std::f64::consts::FRAC_2_SQRT_PI)
-            })?])
-        })?;
+        let t = erfc_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -244,13 +252,7 @@ fn erfc_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&mul(grad, &exp(&neg(&ops::square(self_)?)?)?)?, -std::f64::consts::FRAC_2_SQRT_PI)
-            })?])
-        })?;
+        let t = erfc_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -277,6 +279,17 @@ impl Backward for ErfinvBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn erfinv_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            div_scalar(&mul(grad, &exp(&ops::square(result)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
+        })?])
+    })
+}
+
 fn erfinv_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::erfinv(self_))?;
@@ -286,13 +299,7 @@ fn erfinv_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div_scalar(&mul(grad, &exp(&ops::square(result)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
-            })?])
-        })?;
+        let t = erfinv_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -313,13 +320,7 @@ fn erfinv_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div_scalar(&mul(grad, &exp(&ops::square(result)?)?)?, std::f64::consts::FRAC_2_SQRT_PI)
-            })?])
-        })?;
+        let t = erfinv_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -345,6 +346,16 @@ impl Backward for LgammaBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn lgamma_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::digamma(self_)?))?])
+    })
+}
+
 fn lgamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::lgamma(self_))?;
@@ -355,10 +366,7 @@ fn lgamma_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::digamma(self_)?))?])
-        })?;
+        let t = lgamma_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -383,11 +391,7 @@ fn lgamma_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::digamma(self_)?))?])
-        })?;
+        let t = lgamma_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -413,6 +417,16 @@ impl Backward for DigammaBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn digamma_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::polygamma(1, self_)?))?])
+    })
+}
+
 fn digamma_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::digamma(self_))?;
@@ -423,10 +437,7 @@ fn digamma_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::polygamma(1, self_)?))?])
-        })?;
+        let t = digamma_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -451,11 +462,7 @@ fn digamma_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::polygamma(1, self_)?))?])
-        })?;
+        let t = digamma_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -483,6 +490,17 @@ impl Backward for PolygammaBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn polygamma_tangent(n: i64, self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul(grad, &ops::polygamma(n.saturating_add(1), self_)?)
+        })?])
+    })
+}
+
 fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::polygamma(n, self_))?;
@@ -493,12 +511,7 @@ fn polygamma_autograd(n: i64, self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul(grad, &ops::polygamma(n.saturating_add(1), self_)?)
-            })?])
-        })?;
+        let t = polygamma_tangent(n, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -524,6 +537,16 @@ impl Backward for I0Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn i0_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::special_i1(self_)?))?])
+    })
+}
+
 fn i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::i0(self_))?;
@@ -534,10 +557,7 @@ fn i0_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::special_i1(self_)?))?])
-        })?;
+        let t = i0_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -562,11 +582,7 @@ fn i0_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::special_i1(self_)?))?])
-        })?;
+        let t = i0_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -595,6 +611,17 @@ impl Backward for SpecialI0eBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_i0e_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul(grad, &sub(&ops::special_i1e(self_)?, &mul(&ops::sgn(self_)?, result)?)?)
+        })?])
+    })
+}
+
 fn special_i0e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_i0e(self_))?;
@@ -605,13 +632,7 @@ fn special_i0e_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul(grad, &sub(&ops::special_i1e(self_)?, &mul(&ops::sgn(self_)?, result)?)?)
-            })?])
-        })?;
+        let t = special_i0e_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -640,6 +661,15 @@ impl Backward for SpecialI1Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_i1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| i1_backward(grad, self_, result))?])
+    })
+}
+
 fn special_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_i1(self_))?;
@@ -650,11 +680,7 @@ fn special_i1_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| i1_backward(grad, self_, result))?])
-        })?;
+        let t = special_i1_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -683,6 +709,15 @@ impl Backward for SpecialI1eBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_i1e_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| i1e_backward(grad, self_, result))?])
+    })
+}
+
 fn special_i1e_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_i1e(self_))?;
@@ -693,11 +728,7 @@ fn special_i1e_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| i1e_backward(grad, self_, result))?])
-        })?;
+        let t = special_i1e_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -725,6 +756,16 @@ impl Backward for LogitBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn logit_tangent(self_: &Tensor, eps: Option<f64>, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| logit_backward(grad, self_, eps))?])
+    })
+}
+
 fn logit_autograd(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logit(self_, eps))?;
@@ -735,10 +776,7 @@ fn logit_autograd(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| logit_backward(grad, self_, eps))?])
-        })?;
+        let t = logit_tangent(self_, eps, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -763,11 +801,7 @@ fn logit_inplace_autograd(self_: &Tensor, eps: Option<f64>) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| logit_backward(grad, self_, eps))?])
-        })?;
+        let t = logit_tangent(self_, eps, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -793,6 +827,15 @@ impl Backward for SpecialEntrBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_entr_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| entr_backward(grad, self_))?])
+    })
+}
+
 fn special_entr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_entr(self_))?;
@@ -803,10 +846,7 @@ fn special_entr_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| entr_backward(grad, self_))?])
-        })?;
+        let t = special_entr_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -838,6 +878,17 @@ impl Backward for SpecialErfcxBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_erfcx_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul(grad, &sub_scalar(&mul_scalar(&mul(self_, result)?, 2)?, std::f64::consts::FRAC_2_SQRT_PI)?)
+        })?])
+    })
+}
+
 fn special_erfcx_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_erfcx(self_))?;
@@ -848,16 +899,7 @@ fn special_erfcx_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul(
-                    grad,
-                    &sub_scalar(&mul_scalar(&mul(self_, result)?, 2)?, std::f64::consts::FRAC_2_SQRT_PI)?,
-                )
-            })?])
-        })?;
+        let t = special_erfcx_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -884,6 +926,17 @@ impl Backward for SpecialNdtrBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_ndtr_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(self_)?, -0.5)?)?)?, NORMAL_DENSITY)
+        })?])
+    })
+}
+
 fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_ndtr(self_))?;
@@ -894,12 +947,7 @@ fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(self_)?, -0.5)?)?)?, NORMAL_DENSITY)
-            })?])
-        })?;
+        let t = special_ndtr_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -926,6 +974,17 @@ impl Backward for SpecialNdtriBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_ndtri_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            div_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(result)?, 0.5)?)?)?, NORMAL_DENSITY)
+        })?])
+    })
+}
+
 fn special_ndtri_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_ndtri(self_))?;
@@ -935,13 +994,7 @@ fn special_ndtri_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div_scalar(&mul(grad, &exp(&mul_scalar(&ops::square(result)?, 0.5)?)?)?, NORMAL_DENSITY)
-            })?])
-        })?;
+        let t = special_ndtri_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -970,6 +1023,15 @@ impl Backward for SpecialLogNdtrBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_log_ndtr_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| log_ndtr_backward(grad, self_, result))?])
+    })
+}
+
 fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_log_ndtr(self_))?;
@@ -980,11 +1042,7 @@ fn special_log_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| log_ndtr_backward(grad, self_, result))?])
-        })?;
+        let t = special_log_ndtr_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1024,6 +1082,19 @@ impl Backward for SpecialXlog1pyBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_xlog1py_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| xlog1py_self(grad, self_, other))?,
+            rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, &add_scalar(other, 1)?))?,
+        ])
+    })
+}
+
 fn special_xlog1py_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::special_xlog1py(self_, other))?;
@@ -1034,14 +1105,7 @@ fn special_xlog1py_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| xlog1py_self(grad, self_, other))?,
-                rt::elementwise_jvp(t1, |grad| div(&mul(grad, self_)?, &add_scalar(other, 1)?))?,
-            ])
-        })?;
+        let t = special_xlog1py_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1075,6 +1139,21 @@ impl Backward for SpecialZetaBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_zeta_tangent(self_: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| no_derivative_for("zeta"))?,
+            rt::elementwise_jvp(t1, |grad| {
+                mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)
+            })?,
+        ])
+    })
+}
+
 fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::special_zeta(self_, other))?;
@@ -1088,16 +1167,7 @@ fn special_zeta_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative_for("zeta"))?,
-                rt::elementwise_jvp(t1, |grad| {
-                    mul(grad, &mul(&neg(self_)?, &ops::special_zeta(&add_scalar(self_, 1)?, other)?)?)
-                })?,
-            ])
-        })?;
+        let t = special_zeta_tangent(self_, other)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1131,6 +1201,20 @@ impl Backward for IgammaBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn igamma_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| no_derivative_for("igamma: input"))?,
+            rt::elementwise_jvp(t1, |grad| igamma_backward(grad, self_, other))?,
+        ])
+    })
+}
+
 fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::igamma(self_, other))?;
@@ -1144,14 +1228,7 @@ fn igamma_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative_for("igamma: input"))?,
-                rt::elementwise_jvp(t1, |grad| igamma_backward(grad, self_, other))?,
-            ])
-        })?;
+        let t = igamma_tangent(self_, other, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1177,15 +1254,7 @@ fn igamma_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative_for("igamma: input"))?,
-                rt::elementwise_jvp(t1, |grad| igamma_backward(grad, self_, other))?,
-            ])
-        })?;
+        let t = igamma_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1219,6 +1288,20 @@ impl Backward for IgammacBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn igammac_tangent(self_: &Tensor, other: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let t1 = rt::tangent(other);
+        let self_ = old;
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| no_derivative_for("igammac: input"))?,
+            rt::elementwise_jvp(t1, |grad| neg(&igamma_backward(grad, self_, other)?))?,
+        ])
+    })
+}
+
 fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_, other]);
     let mut out = rt::below(|| ops::igammac(self_, other))?;
@@ -1232,14 +1315,7 @@ fn igammac_autograd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative_for("igammac: input"))?,
-                rt::elementwise_jvp(t1, |grad| neg(&igamma_backward(grad, self_, other)?))?,
-            ])
-        })?;
+        let t = igammac_tangent(self_, other, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1265,15 +1341,7 @@ fn igammac_inplace_autograd(self_: &Tensor, other: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_, other]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let t1 = rt::tangent(other);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| no_derivative_for("igammac: input"))?,
-                rt::elementwise_jvp(t1, |grad| neg(&igamma_backward(grad, self_, other)?))?,
-            ])
-        })?;
+        let t = igammac_tangent(self_, other, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1299,6 +1367,15 @@ impl Backward for SpecialBesselJ0Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_bessel_j0_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&mul(grad, &ops::special_bessel_j1(self_)?)?))?])
+    })
+}
+
 fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_bessel_j0(self_))?;
@@ -1309,12 +1386,7 @@ fn special_bessel_j0_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                neg(&mul(grad, &ops::special_bessel_j1(self_)?)?)
-            })?])
-        })?;
+        let t = special_bessel_j0_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1343,6 +1415,17 @@ impl Backward for SpecialBesselJ1Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_bessel_j1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)
+        })?])
+    })
+}
+
 fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_bessel_j1(self_))?;
@@ -1353,13 +1436,7 @@ fn special_bessel_j1_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                order_one(grad, self_, &ops::special_bessel_j0(self_)?, result, 0.5)
-            })?])
-        })?;
+        let t = special_bessel_j1_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1385,6 +1462,15 @@ impl Backward for SpecialBesselY0Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_bessel_y0_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&mul(grad, &ops::special_bessel_y1(self_)?)?))?])
+    })
+}
+
 fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_bessel_y0(self_))?;
@@ -1395,12 +1481,7 @@ fn special_bessel_y0_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                neg(&mul(grad, &ops::special_bessel_y1(self_)?)?)
-            })?])
-        })?;
+        let t = special_bessel_y0_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1429,6 +1510,17 @@ impl Backward for SpecialBesselY1Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_bessel_y1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)
+        })?])
+    })
+}
+
 fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_bessel_y1(self_))?;
@@ -1439,13 +1531,7 @@ fn special_bessel_y1_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul(grad, &sub(&ops::special_bessel_y0(self_)?, &div(result, self_)?)?)
-            })?])
-        })?;
+        let t = special_bessel_y1_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1471,6 +1557,17 @@ impl Backward for SpecialModifiedBesselI0Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_modified_bessel_i0_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul(grad, &ops::special_modified_bessel_i1(self_)?)
+        })?])
+    })
+}
+
 fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_modified_bessel_i0(self_))?;
@@ -1481,12 +1578,7 @@ fn special_modified_bessel_i0_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul(grad, &ops::special_modified_bessel_i1(self_)?)
-            })?])
-        })?;
+        let t = special_modified_bessel_i0_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1515,6 +1607,17 @@ impl Backward for SpecialModifiedBesselI1Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_modified_bessel_i1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)
+        })?])
+    })
+}
+
 fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_modified_bessel_i1(self_))?;
@@ -1526,13 +1629,7 @@ fn special_modified_bessel_i1_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                order_one(grad, self_, &ops::special_modified_bessel_i0(self_)?, result, 0.5)
-            })?])
-        })?;
+        let t = special_modified_bessel_i1_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1558,6 +1655,17 @@ impl Backward for SpecialModifiedBesselK0Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_modified_bessel_k0_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)
+        })?])
+    })
+}
+
 fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_modified_bessel_k0(self_))?;
@@ -1568,12 +1676,7 @@ fn special_modified_bessel_k0_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                neg(&mul(grad, &ops::special_modified_bessel_k1(self_)?)?)
-            })?])
-        })?;
+        let t = special_modified_bessel_k0_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1605,6 +1708,20 @@ impl Backward for SpecialModifiedBesselK1Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn special_modified_bessel_k1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            neg(&mul(
+                grad,
+                &crate::formula::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
+            )?)
+        })?])
+    })
+}
+
 fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::special_modified_bessel_k1(self_))?;
@@ -1616,16 +1733,7 @@ fn special_modified_bessel_k1_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                neg(&mul(
-                    grad,
-                    &crate::formula::add(&ops::special_modified_bessel_k0(self_)?, &div(result, self_)?)?,
-                )?)
-            })?])
-        })?;
+        let t = special_modified_bessel_k1_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

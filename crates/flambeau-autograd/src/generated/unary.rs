@@ -158,6 +158,16 @@ impl Backward for AbsBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn abs_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::sgn(self_)?))?])
+    })
+}
+
 fn abs_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::abs(self_))?;
@@ -168,10 +178,7 @@ fn abs_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::sgn(self_)?))?])
-        })?;
+        let t = abs_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -196,11 +203,7 @@ fn abs_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul(grad, &ops::sgn(self_)?))?])
-        })?;
+        let t = abs_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -229,6 +232,17 @@ impl Backward for SgnBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn sgn_tangent(self_: &Tensor, result: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        let self_ = old;
+        ok(sgn_jvp(self_t, self_, result)).map(Some)
+    })
+}
+
 fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sgn(self_))?;
@@ -239,12 +253,7 @@ fn sgn_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            let result = &out;
-            ok(sgn_jvp(self_t, self_, result)).map(Some)
-        })?;
+        let t = sgn_tangent(self_, &out, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -269,13 +278,7 @@ fn sgn_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            let result = self_;
-            let self_ = old.as_ref().unwrap_or(self_);
-            ok(sgn_jvp(self_t, self_, result)).map(Some)
-        })?;
+        let t = sgn_tangent(self_, self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -295,6 +298,15 @@ impl Backward for SignBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn sign_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
+    })
+}
+
 fn sign_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sign(self_))?;
@@ -304,10 +316,7 @@ fn sign_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = sign_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -328,10 +337,7 @@ fn sign_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = sign_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -355,6 +361,15 @@ impl Backward for NegBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn neg_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(grad))?])
+    })
+}
+
 fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::neg(self_))?;
@@ -364,10 +379,7 @@ fn neg_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(grad))?])
-        })?;
+        let t = neg_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -388,10 +400,7 @@ fn neg_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(grad))?])
-        })?;
+        let t = neg_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -417,6 +426,15 @@ impl Backward for ReciprocalBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn reciprocal_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&chain(grad, ops::square(result))?))?])
+    })
+}
+
 fn reciprocal_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::reciprocal(self_))?;
@@ -426,11 +444,7 @@ fn reciprocal_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&chain(grad, ops::square(result))?))?])
-        })?;
+        let t = reciprocal_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -451,11 +465,7 @@ fn reciprocal_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&chain(grad, ops::square(result))?))?])
-        })?;
+        let t = reciprocal_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -481,6 +491,15 @@ impl Backward for SqrtBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn sqrt_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &mul_scalar(&conj(result)?, 2)?))?])
+    })
+}
+
 fn sqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sqrt(self_))?;
@@ -490,11 +509,7 @@ fn sqrt_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &mul_scalar(&conj(result)?, 2)?))?])
-        })?;
+        let t = sqrt_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -515,11 +530,7 @@ fn sqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &mul_scalar(&conj(result)?, 2)?))?])
-        })?;
+        let t = sqrt_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -545,6 +556,17 @@ impl Backward for RsqrtBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn rsqrt_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)
+        })?])
+    })
+}
+
 fn rsqrt_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::rsqrt(self_))?;
@@ -554,13 +576,7 @@ fn rsqrt_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)
-            })?])
-        })?;
+        let t = rsqrt_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -581,13 +597,7 @@ fn rsqrt_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&chain(grad, mul(result, &ops::square(result)?))?, -0.5)
-            })?])
-        })?;
+        let t = rsqrt_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -613,6 +623,16 @@ impl Backward for SquareBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn square_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul_scalar(self_, 2)))?])
+    })
+}
+
 fn square_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::square(self_))?;
@@ -623,10 +643,7 @@ fn square_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul_scalar(self_, 2)))?])
-        })?;
+        let t = square_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -651,11 +668,7 @@ fn square_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul_scalar(self_, 2)))?])
-        })?;
+        let t = square_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -681,6 +694,15 @@ impl Backward for ExpBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn exp_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, Ok(result.clone())))?])
+    })
+}
+
 fn exp_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::exp(self_))?;
@@ -690,11 +712,7 @@ fn exp_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, Ok(result.clone())))?])
-        })?;
+        let t = exp_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -715,11 +733,7 @@ fn exp_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, Ok(result.clone())))?])
-        })?;
+        let t = exp_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -745,6 +759,17 @@ impl Backward for Exp2Backward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn exp2_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)
+        })?])
+    })
+}
+
 fn exp2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::exp2(self_))?;
@@ -754,13 +779,7 @@ fn exp2_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)
-            })?])
-        })?;
+        let t = exp2_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -781,13 +800,7 @@ fn exp2_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(&chain(grad, Ok(result.clone()))?, std::f64::consts::LN_2)
-            })?])
-        })?;
+        let t = exp2_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -813,6 +826,15 @@ impl Backward for Expm1Backward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn expm1_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, add_scalar(result, 1)))?])
+    })
+}
+
 fn expm1_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::expm1(self_))?;
@@ -822,11 +844,7 @@ fn expm1_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, add_scalar(result, 1)))?])
-        })?;
+        let t = expm1_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -847,11 +865,7 @@ fn expm1_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, add_scalar(result, 1)))?])
-        })?;
+        let t = expm1_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -877,6 +891,16 @@ impl Backward for LogBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn log_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &conj(self_)?))?])
+    })
+}
+
 fn log_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log(self_))?;
@@ -887,10 +911,7 @@ fn log_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &conj(self_)?))?])
-        })?;
+        let t = log_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -915,11 +936,7 @@ fn log_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &conj(self_)?))?])
-        })?;
+        let t = log_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -945,6 +962,18 @@ impl Backward for Log2Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn log2_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)
+        })?])
+    })
+}
+
 fn log2_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log2(self_))?;
@@ -955,12 +984,7 @@ fn log2_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)
-            })?])
-        })?;
+        let t = log2_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -985,13 +1009,7 @@ fn log2_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_2)?)
-            })?])
-        })?;
+        let t = log2_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1017,6 +1035,18 @@ impl Backward for Log10Backward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn log10_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)
+        })?])
+    })
+}
+
 fn log10_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log10(self_))?;
@@ -1027,12 +1057,7 @@ fn log10_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)
-            })?])
-        })?;
+        let t = log10_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1057,13 +1082,7 @@ fn log10_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div(grad, &mul_scalar(&conj(self_)?, std::f64::consts::LN_10)?)
-            })?])
-        })?;
+        let t = log10_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1089,6 +1108,16 @@ impl Backward for Log1pBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn log1p_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &conj(&add_scalar(self_, 1)?)?))?])
+    })
+}
+
 fn log1p_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::log1p(self_))?;
@@ -1099,10 +1128,7 @@ fn log1p_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &conj(&add_scalar(self_, 1)?)?))?])
-        })?;
+        let t = log1p_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1127,11 +1153,7 @@ fn log1p_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| div(grad, &conj(&add_scalar(self_, 1)?)?))?])
-        })?;
+        let t = log1p_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1157,6 +1179,16 @@ impl Backward for SinBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn sin_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::cos(self_)))?])
+    })
+}
+
 fn sin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sin(self_))?;
@@ -1167,10 +1199,7 @@ fn sin_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::cos(self_)))?])
-        })?;
+        let t = sin_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1195,11 +1224,7 @@ fn sin_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::cos(self_)))?])
-        })?;
+        let t = sin_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1225,6 +1250,16 @@ impl Backward for CosBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn cos_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&chain(grad, ops::sin(self_))?))?])
+    })
+}
+
 fn cos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cos(self_))?;
@@ -1235,10 +1270,7 @@ fn cos_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&chain(grad, ops::sin(self_))?))?])
-        })?;
+        let t = cos_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1263,11 +1295,7 @@ fn cos_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| neg(&chain(grad, ops::sin(self_))?))?])
-        })?;
+        let t = cos_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1293,6 +1321,15 @@ impl Backward for TanBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn tan_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, add_scalar(&ops::square(result)?, 1)))?])
+    })
+}
+
 fn tan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::tan(self_))?;
@@ -1302,13 +1339,7 @@ fn tan_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, add_scalar(&ops::square(result)?, 1))
-            })?])
-        })?;
+        let t = tan_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1329,13 +1360,7 @@ fn tan_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, add_scalar(&ops::square(result)?, 1))
-            })?])
-        })?;
+        let t = tan_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1361,6 +1386,18 @@ impl Backward for AsinBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn asin_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))
+        })?])
+    })
+}
+
 fn asin_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::asin(self_))?;
@@ -1371,12 +1408,7 @@ fn asin_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))
-            })?])
-        })?;
+        let t = asin_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1401,13 +1433,7 @@ fn asin_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))
-            })?])
-        })?;
+        let t = asin_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1433,6 +1459,18 @@ impl Backward for AcosBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn acos_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)
+        })?])
+    })
+}
+
 fn acos_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::acos(self_))?;
@@ -1443,12 +1481,7 @@ fn acos_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)
-            })?])
-        })?;
+        let t = acos_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1473,13 +1506,7 @@ fn acos_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                neg(&chain(grad, ops::rsqrt(&scalar_sub(1, &ops::square(self_)?)?))?)
-            })?])
-        })?;
+        let t = acos_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1505,6 +1532,18 @@ impl Backward for AtanBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn atan_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)
+        })?])
+    })
+}
+
 fn atan_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::atan(self_))?;
@@ -1515,12 +1554,7 @@ fn atan_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)
-            })?])
-        })?;
+        let t = atan_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1545,13 +1579,7 @@ fn atan_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div(grad, &conj(&add_scalar(&ops::square(self_)?, 1)?)?)
-            })?])
-        })?;
+        let t = atan_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1577,6 +1605,16 @@ impl Backward for SinhBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn sinh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::cosh(self_)))?])
+    })
+}
+
 fn sinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sinh(self_))?;
@@ -1587,10 +1625,7 @@ fn sinh_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::cosh(self_)))?])
-        })?;
+        let t = sinh_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1615,11 +1650,7 @@ fn sinh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::cosh(self_)))?])
-        })?;
+        let t = sinh_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1645,6 +1676,16 @@ impl Backward for CoshBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn cosh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::sinh(self_)))?])
+    })
+}
+
 fn cosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cosh(self_))?;
@@ -1655,10 +1696,7 @@ fn cosh_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::sinh(self_)))?])
-        })?;
+        let t = cosh_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1683,11 +1721,7 @@ fn cosh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, ops::sinh(self_)))?])
-        })?;
+        let t = cosh_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1713,6 +1747,15 @@ impl Backward for TanhBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn tanh_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, scalar_sub(1, &ops::square(result)?)))?])
+    })
+}
+
 fn tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::tanh(self_))?;
@@ -1722,13 +1765,7 @@ fn tanh_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, scalar_sub(1, &ops::square(result)?))
-            })?])
-        })?;
+        let t = tanh_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1749,13 +1786,7 @@ fn tanh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, scalar_sub(1, &ops::square(result)?))
-            })?])
-        })?;
+        let t = tanh_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1781,6 +1812,18 @@ impl Backward for AsinhBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn asinh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))
+        })?])
+    })
+}
+
 fn asinh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::asinh(self_))?;
@@ -1791,12 +1834,7 @@ fn asinh_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))
-            })?])
-        })?;
+        let t = asinh_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1821,13 +1859,7 @@ fn asinh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, ops::rsqrt(&add_scalar(&ops::square(self_)?, 1)?))
-            })?])
-        })?;
+        let t = asinh_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1853,6 +1885,16 @@ impl Backward for AcoshBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn acosh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| acosh_backward(grad, self_))?])
+    })
+}
+
 fn acosh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::acosh(self_))?;
@@ -1863,10 +1905,7 @@ fn acosh_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| acosh_backward(grad, self_))?])
-        })?;
+        let t = acosh_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1891,11 +1930,7 @@ fn acosh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| acosh_backward(grad, self_))?])
-        })?;
+        let t = acosh_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1921,6 +1956,18 @@ impl Backward for AtanhBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn atanh_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)
+        })?])
+    })
+}
+
 fn atanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::atanh(self_))?;
@@ -1931,12 +1978,7 @@ fn atanh_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)
-            })?])
-        })?;
+        let t = atanh_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1961,13 +2003,7 @@ fn atanh_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                div(grad, &conj(&scalar_sub(1, &ops::square(self_)?)?)?)
-            })?])
-        })?;
+        let t = atanh_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1987,6 +2023,15 @@ impl Backward for FloorBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn floor_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
+    })
+}
+
 fn floor_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::floor(self_))?;
@@ -1996,10 +2041,7 @@ fn floor_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = floor_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2020,10 +2062,7 @@ fn floor_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = floor_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2043,6 +2082,15 @@ impl Backward for CeilBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn ceil_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
+    })
+}
+
 fn ceil_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::ceil(self_))?;
@@ -2052,10 +2100,7 @@ fn ceil_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = ceil_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2076,10 +2121,7 @@ fn ceil_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = ceil_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2099,6 +2141,15 @@ impl Backward for TruncBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn trunc_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
+    })
+}
+
 fn trunc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::trunc(self_))?;
@@ -2108,10 +2159,7 @@ fn trunc_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = trunc_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2132,10 +2180,7 @@ fn trunc_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = trunc_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2155,6 +2200,15 @@ impl Backward for RoundBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn round_tangent(self_: &Tensor, decimals: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
+    })
+}
+
 fn round_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::round(self_, decimals))?;
@@ -2164,10 +2218,7 @@ fn round_autograd(self_: &Tensor, decimals: i64) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = round_tangent(self_, decimals)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2188,10 +2239,7 @@ fn round_inplace_autograd(self_: &Tensor, decimals: i64) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| zeros_like(grad))?])
-        })?;
+        let t = round_tangent(self_, decimals)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2211,6 +2259,15 @@ impl Backward for FracBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn frac_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?])
+    })
+}
+
 fn frac_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::frac(self_))?;
@@ -2220,10 +2277,7 @@ fn frac_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?])
-        })?;
+        let t = frac_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2244,10 +2298,7 @@ fn frac_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| Ok(grad.clone()))?])
-        })?;
+        let t = frac_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2267,6 +2318,15 @@ impl Backward for Deg2radBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn deg2rad_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul_scalar(grad, std::f64::consts::PI / 180.0))?])
+    })
+}
+
 fn deg2rad_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::deg2rad(self_))?;
@@ -2276,12 +2336,7 @@ fn deg2rad_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(grad, std::f64::consts::PI / 180.0)
-            })?])
-        })?;
+        let t = deg2rad_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2302,12 +2357,7 @@ fn deg2rad_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(grad, std::f64::consts::PI / 180.0)
-            })?])
-        })?;
+        let t = deg2rad_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2327,6 +2377,15 @@ impl Backward for Rad2degBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn rad2deg_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| mul_scalar(grad, 180.0 / std::f64::consts::PI))?])
+    })
+}
+
 fn rad2deg_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::rad2deg(self_))?;
@@ -2336,12 +2395,7 @@ fn rad2deg_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(grad, 180.0 / std::f64::consts::PI)
-            })?])
-        })?;
+        let t = rad2deg_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2362,12 +2416,7 @@ fn rad2deg_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                mul_scalar(grad, 180.0 / std::f64::consts::PI)
-            })?])
-        })?;
+        let t = rad2deg_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2393,6 +2442,15 @@ impl Backward for SigmoidBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn sigmoid_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| chain(grad, mul(&scalar_sub(1, result)?, result)))?])
+    })
+}
+
 fn sigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sigmoid(self_))?;
@@ -2402,13 +2460,7 @@ fn sigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, mul(&scalar_sub(1, result)?, result))
-            })?])
-        })?;
+        let t = sigmoid_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2429,13 +2481,7 @@ fn sigmoid_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                chain(grad, mul(&scalar_sub(1, result)?, result))
-            })?])
-        })?;
+        let t = sigmoid_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2461,6 +2507,15 @@ impl Backward for ReluBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn relu_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked_not(&ops::le(result, &number(0)?)?, grad))?])
+    })
+}
+
 fn relu_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::relu(self_))?;
@@ -2470,13 +2525,7 @@ fn relu_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = &out;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                masked_not(&ops::le(result, &number(0)?)?, grad)
-            })?])
-        })?;
+        let t = relu_tangent(self_, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2497,13 +2546,7 @@ fn relu_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let result = self_;
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                masked_not(&ops::le(result, &number(0)?)?, grad)
-            })?])
-        })?;
+        let t = relu_tangent(self_, self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2525,6 +2568,22 @@ impl Backward for NanToNumBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn nan_to_num_tangent(
+    self_: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::isfinite(self_)?, grad))?])
+    })
+}
+
 fn nan_to_num_autograd(
     self_: &Tensor,
     nan: Option<f64>,
@@ -2540,10 +2599,7 @@ fn nan_to_num_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::isfinite(self_)?, grad))?])
-        })?;
+        let t = nan_to_num_tangent(self_, nan, posinf, neginf, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2573,11 +2629,7 @@ fn nan_to_num_inplace_autograd(
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked(&ops::isfinite(self_)?, grad))?])
-        })?;
+        let t = nan_to_num_tangent(self_, nan, posinf, neginf, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2609,6 +2661,15 @@ impl Backward for AngleBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn angle_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| angle_backward(grad, self_))?])
+    })
+}
+
 fn angle_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::angle(self_))?;
@@ -2619,10 +2680,7 @@ fn angle_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| angle_backward(grad, self_))?])
-        })?;
+        let t = angle_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2642,6 +2700,15 @@ impl Backward for ConjPhysicalBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn conj_physical_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| ops::conj_physical(grad))?])
+    })
+}
+
 fn conj_physical_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::conj_physical(self_))?;
@@ -2651,10 +2718,7 @@ fn conj_physical_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| ops::conj_physical(grad))?])
-        })?;
+        let t = conj_physical_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2675,10 +2739,7 @@ fn conj_physical_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| ops::conj_physical(grad))?])
-        })?;
+        let t = conj_physical_tangent(self_)?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -2699,6 +2760,16 @@ impl Backward for ComplexBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn complex_tangent(real: &Tensor, imag: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let real_t = rt::tangent_or_zeros(real)?;
+        let imag_t = rt::tangent_or_zeros(imag)?;
+        ops::complex(&real_t, &imag_t).map(Some)
+    })
+}
+
 fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[real, imag]);
     let mut out = rt::below(|| ops::complex(real, imag))?;
@@ -2708,11 +2779,7 @@ fn complex_autograd(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[real, imag]) {
-        let t = rt::jvp(|| {
-            let real_t = rt::tangent_or_zeros(real)?;
-            let imag_t = rt::tangent_or_zeros(imag)?;
-            ops::complex(&real_t, &imag_t).map(Some)
-        })?;
+        let t = complex_tangent(real, imag)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2748,6 +2815,18 @@ impl Backward for PolarBackward {
         self.result.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn polar_tangent(abs: &Tensor, angle: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let abs_t_ = rt::tangent_or_zeros(abs)?;
+        let abs_t = &abs_t_;
+        let angle_t_ = rt::tangent_or_zeros(angle)?;
+        let angle_t = &angle_t_;
+        ok(polar_jvp(&abs_t, &angle_t, angle, result)).map(Some)
+    })
+}
+
 fn polar_autograd(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[abs, angle]);
     let mut out = rt::below(|| ops::polar(abs, angle))?;
@@ -2757,14 +2836,7 @@ fn polar_autograd(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[abs, angle]) {
-        let t = rt::jvp(|| {
-            let abs_t_ = rt::tangent_or_zeros(abs)?;
-            let abs_t = &abs_t_;
-            let angle_t_ = rt::tangent_or_zeros(angle)?;
-            let angle_t = &angle_t_;
-            let result = &out;
-            ok(polar_jvp(&abs_t, &angle_t, angle, result)).map(Some)
-        })?;
+        let t = polar_tangent(abs, angle, &out)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2790,6 +2862,16 @@ impl Backward for SincBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn sinc_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| sinc_backward(grad, self_))?])
+    })
+}
+
 fn sinc_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sinc(self_))?;
@@ -2800,10 +2882,7 @@ fn sinc_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| sinc_backward(grad, self_))?])
-        })?;
+        let t = sinc_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -2828,11 +2907,7 @@ fn sinc_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| sinc_backward(grad, self_))?])
-        })?;
+        let t = sinc_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())

@@ -53,6 +53,15 @@ impl Backward for ViewBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn view_tangent(self_: &Tensor, size: &[i64]) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::view(&self_t, size).map(Some)
+    })
+}
+
 fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::view(self_, size))?;
@@ -64,10 +73,7 @@ fn view_autograd(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::view(&self_t, size).map(Some)
-        })?;
+        let t = view_tangent(self_, size)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -92,6 +98,20 @@ impl Backward for AsStridedBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn as_strided_tangent(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::as_strided(&self_t, size, stride, storage_offset).map(Some)
+    })
+}
+
 fn as_strided_autograd(
     self_: &Tensor,
     size: &[i64],
@@ -113,10 +133,7 @@ fn as_strided_autograd(
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::as_strided(&self_t, size, stride, storage_offset).map(Some)
-        })?;
+        let t = as_strided_tangent(self_, size, stride, storage_offset)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -137,6 +154,15 @@ impl Backward for TransposeBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn transpose_tangent(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::transpose(&self_t, dim0, dim1).map(Some)
+    })
+}
+
 fn transpose_autograd(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::transpose(self_, dim0, dim1))?;
@@ -148,10 +174,7 @@ fn transpose_autograd(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::transpose(&self_t, dim0, dim1).map(Some)
-        })?;
+        let t = transpose_tangent(self_, dim0, dim1)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -170,6 +193,15 @@ impl Backward for PermuteBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn permute_tangent(self_: &Tensor, dims: &[i64]) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::permute(&self_t, dims).map(Some)
+    })
+}
+
 fn permute_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::permute(self_, dims))?;
@@ -181,10 +213,7 @@ fn permute_autograd(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::permute(&self_t, dims).map(Some)
-        })?;
+        let t = permute_tangent(self_, dims)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -203,6 +232,15 @@ impl Backward for ExpandBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn expand_tangent(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::expand(&self_t, size, implicit).map(Some)
+    })
+}
+
 fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::expand(self_, size, implicit))?;
@@ -214,10 +252,7 @@ fn expand_autograd(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tenso
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::expand(&self_t, size, implicit).map(Some)
-        })?;
+        let t = expand_tangent(self_, size, implicit)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -236,6 +271,15 @@ impl Backward for UnsqueezeBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn unsqueeze_tangent(self_: &Tensor, dim: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::unsqueeze(&self_t, dim).map(Some)
+    })
+}
+
 fn unsqueeze_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::unsqueeze(self_, dim))?;
@@ -247,10 +291,7 @@ fn unsqueeze_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::unsqueeze(&self_t, dim).map(Some)
-        })?;
+        let t = unsqueeze_tangent(self_, dim)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -269,6 +310,15 @@ impl Backward for SqueezeBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn squeeze_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::squeeze(&self_t).map(Some)
+    })
+}
+
 fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::squeeze(self_))?;
@@ -280,10 +330,7 @@ fn squeeze_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::squeeze(&self_t).map(Some)
-        })?;
+        let t = squeeze_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -302,6 +349,15 @@ impl Backward for SqueezeDimBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn squeeze_dim_tangent(self_: &Tensor, dim: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::squeeze_dim(&self_t, dim).map(Some)
+    })
+}
+
 fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::squeeze_dim(self_, dim))?;
@@ -313,10 +369,7 @@ fn squeeze_dim_autograd(self_: &Tensor, dim: i64) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::squeeze_dim(&self_t, dim).map(Some)
-        })?;
+        let t = squeeze_dim_tangent(self_, dim)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -335,6 +388,15 @@ impl Backward for SqueezeDimsBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn squeeze_dims_tangent(self_: &Tensor, dim: &[i64]) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::squeeze_dims(&self_t, dim).map(Some)
+    })
+}
+
 fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::squeeze_dims(self_, dim))?;
@@ -346,10 +408,7 @@ fn squeeze_dims_autograd(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::squeeze_dims(&self_t, dim).map(Some)
-        })?;
+        let t = squeeze_dims_tangent(self_, dim)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -372,6 +431,15 @@ impl Backward for SelectBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn select_tangent(self_: &Tensor, dim: i64, index: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::select(&self_t, dim, index).map(Some)
+    })
+}
+
 fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::select(self_, dim, index))?;
@@ -383,10 +451,7 @@ fn select_autograd(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::select(&self_t, dim, index).map(Some)
-        })?;
+        let t = select_tangent(self_, dim, index)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -413,6 +478,21 @@ impl Backward for SliceBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn slice_tangent(
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::slice(&self_t, dim, start, end, step).map(Some)
+    })
+}
+
 fn slice_autograd(
     self_: &Tensor,
     dim: i64,
@@ -430,10 +510,7 @@ fn slice_autograd(
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::slice(&self_t, dim, start, end, step).map(Some)
-        })?;
+        let t = slice_tangent(self_, dim, start, end, step)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -458,6 +535,15 @@ impl Backward for DiagonalBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn diagonal_tangent(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::diagonal(&self_t, offset, dim1, dim2).map(Some)
+    })
+}
+
 fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::diagonal(self_, offset, dim1, dim2))?;
@@ -469,10 +555,7 @@ fn diagonal_autograd(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Resul
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::diagonal(&self_t, offset, dim1, dim2).map(Some)
-        })?;
+        let t = diagonal_tangent(self_, offset, dim1, dim2)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -497,6 +580,15 @@ impl Backward for UnfoldBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn unfold_tangent(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::unfold(&self_t, dimension, size, step).map(Some)
+    })
+}
+
 fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::unfold(self_, dimension, size, step))?;
@@ -508,10 +600,7 @@ fn unfold_autograd(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Resu
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::unfold(&self_t, dimension, size, step).map(Some)
-        })?;
+        let t = unfold_tangent(self_, dimension, size, step)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -651,6 +740,15 @@ impl Backward for AliasBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn alias_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::alias(&self_t).map(Some)
+    })
+}
+
 fn alias_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::alias(self_))?;
@@ -662,10 +760,7 @@ fn alias_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::alias(&self_t).map(Some)
-        })?;
+        let t = alias_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -681,6 +776,16 @@ impl Backward for ViewAsRealBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn view_as_real_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(view_as_real(&resolve_conj(self_t)?)).map(Some)
+    })
+}
+
 fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::view_as_real(self_))?;
@@ -692,11 +797,7 @@ fn view_as_real_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            ok(view_as_real(&resolve_conj(self_t)?)).map(Some)
-        })?;
+        let t = view_as_real_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -712,6 +813,15 @@ impl Backward for ViewAsComplexBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn view_as_complex_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::view_as_complex(&self_t).map(Some)
+    })
+}
+
 fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::view_as_complex(self_))?;
@@ -723,10 +833,7 @@ fn view_as_complex_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::view_as_complex(&self_t).map(Some)
-        })?;
+        let t = view_as_complex_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -742,6 +849,15 @@ impl Backward for ConjViewBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn conj_view_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::conj_view(&self_t).map(Some)
+    })
+}
+
 fn conj_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::conj_view(self_))?;
@@ -753,10 +869,7 @@ fn conj_view_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::conj_view(&self_t).map(Some)
-        })?;
+        let t = conj_view_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -772,6 +885,15 @@ impl Backward for NegViewBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn neg_view_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::neg_view(&self_t).map(Some)
+    })
+}
+
 fn neg_view_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::neg_view(self_))?;
@@ -783,10 +905,7 @@ fn neg_view_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::view_unrecorded(self_, &out);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::neg_view(&self_t).map(Some)
-        })?;
+        let t = neg_view_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

@@ -88,6 +88,18 @@ impl Backward for LeakyReluRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn leaky_relu_raw_tangent(self_: &Tensor, negative_slope: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            crate::ops::leaky_relu_backward(grad, self_, negative_slope)
+        })?])
+    })
+}
+
 fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::leaky_relu_raw(self_, negative_slope))?;
@@ -98,12 +110,7 @@ fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Ten
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::leaky_relu_backward(grad, self_, negative_slope)
-            })?])
-        })?;
+        let t = leaky_relu_raw_tangent(self_, negative_slope, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -128,13 +135,7 @@ fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Re
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::leaky_relu_backward(grad, self_, negative_slope)
-            })?])
-        })?;
+        let t = leaky_relu_raw_tangent(self_, negative_slope, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -166,6 +167,24 @@ impl Backward for EluRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn elu_raw_tangent(
+    self_: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)
+        })?])
+    })
+}
+
 fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::elu_raw(self_, alpha, scale, input_scale))?;
@@ -176,12 +195,7 @@ fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: S
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)
-            })?])
-        })?;
+        let t = elu_raw_tangent(self_, alpha, scale, input_scale, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -206,13 +220,7 @@ fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)
-            })?])
-        })?;
+        let t = elu_raw_tangent(self_, alpha, scale, input_scale, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -244,6 +252,15 @@ impl Backward for GeluErfBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn gelu_erf_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::gelu_erf_backward(grad, self_))?])
+    })
+}
+
 fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::gelu_erf(self_))?;
@@ -254,10 +271,7 @@ fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::gelu_erf_backward(grad, self_))?])
-        })?;
+        let t = gelu_erf_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -283,6 +297,15 @@ impl Backward for GeluTanhBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn gelu_tanh_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::gelu_tanh_backward(grad, self_))?])
+    })
+}
+
 fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::gelu_tanh(self_))?;
@@ -293,10 +316,7 @@ fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::gelu_tanh_backward(grad, self_))?])
-        })?;
+        let t = gelu_tanh_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -322,6 +342,16 @@ impl Backward for SiluRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn silu_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::silu_backward(grad, self_))?])
+    })
+}
+
 fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::silu_raw(self_))?;
@@ -332,10 +362,7 @@ fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::silu_backward(grad, self_))?])
-        })?;
+        let t = silu_raw_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -360,11 +387,7 @@ fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::silu_backward(grad, self_))?])
-        })?;
+        let t = silu_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -390,6 +413,16 @@ impl Backward for MishRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn mish_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::mish_backward(grad, self_))?])
+    })
+}
+
 fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::mish_raw(self_))?;
@@ -400,10 +433,7 @@ fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::mish_backward(grad, self_))?])
-        })?;
+        let t = mish_raw_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -428,11 +458,7 @@ fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::mish_backward(grad, self_))?])
-        })?;
+        let t = mish_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -462,6 +488,23 @@ impl Backward for HardtanhRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn hardtanh_raw_tangent(
+    self_: &Tensor,
+    min_val: Scalar,
+    max_val: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            crate::ops::hardtanh_backward(grad, self_, min_val, max_val)
+        })?])
+    })
+}
+
 fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardtanh_raw(self_, min_val, max_val))?;
@@ -472,12 +515,7 @@ fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Re
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::hardtanh_backward(grad, self_, min_val, max_val)
-            })?])
-        })?;
+        let t = hardtanh_raw_tangent(self_, min_val, max_val, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -502,13 +540,7 @@ fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scala
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::hardtanh_backward(grad, self_, min_val, max_val)
-            })?])
-        })?;
+        let t = hardtanh_raw_tangent(self_, min_val, max_val, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -539,6 +571,16 @@ impl Backward for HardsigmoidRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn hardsigmoid_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::hardsigmoid_backward(grad, self_))?])
+    })
+}
+
 fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardsigmoid_raw(self_))?;
@@ -549,10 +591,7 @@ fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::hardsigmoid_backward(grad, self_))?])
-        })?;
+        let t = hardsigmoid_raw_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -577,11 +616,7 @@ fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::hardsigmoid_backward(grad, self_))?])
-        })?;
+        let t = hardsigmoid_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -607,6 +642,16 @@ impl Backward for HardswishRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn hardswish_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::hardswish_backward(grad, self_))?])
+    })
+}
+
 fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardswish_raw(self_))?;
@@ -617,10 +662,7 @@ fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::hardswish_backward(grad, self_))?])
-        })?;
+        let t = hardswish_raw_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -645,11 +687,7 @@ fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::hardswish_backward(grad, self_))?])
-        })?;
+        let t = hardswish_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -677,6 +715,15 @@ impl Backward for HardshrinkBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn hardshrink_tangent(self_: &Tensor, lambd: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::shrink_backward(grad, self_, lambd))?])
+    })
+}
+
 fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardshrink(self_, lambd))?;
@@ -687,12 +734,7 @@ fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::shrink_backward(grad, self_, lambd)
-            })?])
-        })?;
+        let t = hardshrink_tangent(self_, lambd)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -720,6 +762,15 @@ impl Backward for SoftshrinkBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn softshrink_tangent(self_: &Tensor, lambd: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::shrink_backward(grad, self_, lambd))?])
+    })
+}
+
 fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::softshrink(self_, lambd))?;
@@ -730,12 +781,7 @@ fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::shrink_backward(grad, self_, lambd)
-            })?])
-        })?;
+        let t = softshrink_tangent(self_, lambd)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -763,6 +809,23 @@ impl Backward for ThresholdRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn threshold_raw_tangent(
+    self_: &Tensor,
+    threshold: Scalar,
+    value: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            crate::ops::threshold_backward(grad, self_, threshold)
+        })?])
+    })
+}
+
 fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::threshold_raw(self_, threshold, value))?;
@@ -773,12 +836,7 @@ fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> R
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::threshold_backward(grad, self_, threshold)
-            })?])
-        })?;
+        let t = threshold_raw_tangent(self_, threshold, value, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -803,13 +861,7 @@ fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scal
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
-                crate::ops::threshold_backward(grad, self_, threshold)
-            })?])
-        })?;
+        let t = threshold_raw_tangent(self_, threshold, value, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -840,6 +892,15 @@ impl Backward for LogsigmoidBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn logsigmoid_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::log_sigmoid_backward(grad, self_))?])
+    })
+}
+
 fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logsigmoid(self_))?;
@@ -850,10 +911,7 @@ fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| crate::ops::log_sigmoid_backward(grad, self_))?])
-        })?;
+        let t = logsigmoid_tangent(self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -886,6 +944,23 @@ impl Backward for LeakyReluBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn leaky_relu_backward_tangent(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    negative_slope: Scalar,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::leaky_relu_backward(grad, self_, negative_slope))?,
+            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+        ])
+    })
+}
+
 fn leaky_relu_backward_autograd(
     grad_output: &Tensor,
     self_: &Tensor,
@@ -901,14 +976,7 @@ fn leaky_relu_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::leaky_relu_backward(grad, self_, negative_slope))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = leaky_relu_backward_tangent(grad_output, self_, negative_slope)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -949,6 +1017,25 @@ impl Backward for EluBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn elu_backward_tangent(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::elu_backward(grad, self_, alpha, scale, input_scale))?,
+            rt::elementwise_jvp(t1, |grad| elu_second(grad, grad_output, self_, alpha, scale, input_scale))?,
+        ])
+    })
+}
+
 fn elu_backward_autograd(
     grad_output: &Tensor,
     self_: &Tensor,
@@ -971,18 +1058,7 @@ fn elu_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| {
-                    crate::ops::elu_backward(grad, self_, alpha, scale, input_scale)
-                })?,
-                rt::elementwise_jvp(t1, |grad| {
-                    elu_second(grad, grad_output, self_, alpha, scale, input_scale)
-                })?,
-            ])
-        })?;
+        let t = elu_backward_tangent(grad_output, self_, alpha, scale, input_scale)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1017,6 +1093,19 @@ impl Backward for GeluErfBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn gelu_erf_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::gelu_erf_backward(grad, self_))?,
+            rt::elementwise_jvp(t1, |grad| gelu_second(grad, grad_output, self_))?,
+        ])
+    })
+}
+
 fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::gelu_erf_backward(grad_output, self_))?;
@@ -1030,14 +1119,7 @@ fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Te
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::gelu_erf_backward(grad, self_))?,
-                rt::elementwise_jvp(t1, |grad| gelu_second(grad, grad_output, self_))?,
-            ])
-        })?;
+        let t = gelu_erf_backward_tangent(grad_output, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1072,6 +1154,19 @@ impl Backward for GeluTanhBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn gelu_tanh_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::gelu_tanh_backward(grad, self_))?,
+            rt::elementwise_jvp(t1, |grad| gelu_tanh_second(grad, grad_output, self_))?,
+        ])
+    })
+}
+
 fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::gelu_tanh_backward(grad_output, self_))?;
@@ -1085,14 +1180,7 @@ fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<T
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::gelu_tanh_backward(grad, self_))?,
-                rt::elementwise_jvp(t1, |grad| gelu_tanh_second(grad, grad_output, self_))?,
-            ])
-        })?;
+        let t = gelu_tanh_backward_tangent(grad_output, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1127,6 +1215,19 @@ impl Backward for SiluBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn silu_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::silu_backward(grad, self_))?,
+            rt::elementwise_jvp(t1, |grad| silu_second(grad, grad_output, self_))?,
+        ])
+    })
+}
+
 fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::silu_backward(grad_output, self_))?;
@@ -1140,14 +1241,7 @@ fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::silu_backward(grad, self_))?,
-                rt::elementwise_jvp(t1, |grad| silu_second(grad, grad_output, self_))?,
-            ])
-        })?;
+        let t = silu_backward_tangent(grad_output, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1182,6 +1276,19 @@ impl Backward for MishBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn mish_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::mish_backward(grad, self_))?,
+            rt::elementwise_jvp(t1, |grad| mish_second(grad, grad_output, self_))?,
+        ])
+    })
+}
+
 fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::mish_backward(grad_output, self_))?;
@@ -1195,14 +1302,7 @@ fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::mish_backward(grad, self_))?,
-                rt::elementwise_jvp(t1, |grad| mish_second(grad, grad_output, self_))?,
-            ])
-        })?;
+        let t = mish_backward_tangent(grad_output, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1233,6 +1333,24 @@ impl Backward for HardtanhBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn hardtanh_backward_tangent(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    min_val: Scalar,
+    max_val: Scalar,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::hardtanh_backward(grad, self_, min_val, max_val))?,
+            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+        ])
+    })
+}
+
 fn hardtanh_backward_autograd(
     grad_output: &Tensor,
     self_: &Tensor,
@@ -1249,14 +1367,7 @@ fn hardtanh_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::hardtanh_backward(grad, self_, min_val, max_val))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = hardtanh_backward_tangent(grad_output, self_, min_val, max_val)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1283,6 +1394,19 @@ impl Backward for HardsigmoidBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn hardsigmoid_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::hardsigmoid_backward(grad, self_))?,
+            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+        ])
+    })
+}
+
 fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::hardsigmoid_backward(grad_output, self_))?;
@@ -1293,14 +1417,7 @@ fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::hardsigmoid_backward(grad, self_))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = hardsigmoid_backward_tangent(grad_output, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1335,6 +1452,19 @@ impl Backward for HardswishBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn hardswish_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::hardswish_backward(grad, self_))?,
+            rt::elementwise_jvp(t1, |grad| hardswish_second(grad, grad_output, self_))?,
+        ])
+    })
+}
+
 fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::hardswish_backward(grad_output, self_))?;
@@ -1348,14 +1478,7 @@ fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<T
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::hardswish_backward(grad, self_))?,
-                rt::elementwise_jvp(t1, |grad| hardswish_second(grad, grad_output, self_))?,
-            ])
-        })?;
+        let t = hardswish_backward_tangent(grad_output, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1384,6 +1507,19 @@ impl Backward for ShrinkBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn shrink_backward_tangent(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::shrink_backward(grad, self_, lambd))?,
+            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+        ])
+    })
+}
+
 fn shrink_backward_autograd(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::shrink_backward(grad_output, self_, lambd))?;
@@ -1394,14 +1530,7 @@ fn shrink_backward_autograd(grad_output: &Tensor, self_: &Tensor, lambd: Scalar)
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::shrink_backward(grad, self_, lambd))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = shrink_backward_tangent(grad_output, self_, lambd)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1430,6 +1559,23 @@ impl Backward for ThresholdBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn threshold_backward_tangent(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    threshold: Scalar,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::threshold_backward(grad, self_, threshold))?,
+            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+        ])
+    })
+}
+
 fn threshold_backward_autograd(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
@@ -1440,14 +1586,7 @@ fn threshold_backward_autograd(grad_output: &Tensor, self_: &Tensor, threshold: 
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::threshold_backward(grad, self_, threshold))?,
-                rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
-            ])
-        })?;
+        let t = threshold_backward_tangent(grad_output, self_, threshold)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1482,6 +1621,19 @@ impl Backward for LogSigmoidBackwardBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn log_sigmoid_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| crate::ops::log_sigmoid_backward(grad, self_))?,
+            rt::elementwise_jvp(t1, |grad| log_sigmoid_second(grad, grad_output, self_))?,
+        ])
+    })
+}
+
 fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::log_sigmoid_backward(grad_output, self_))?;
@@ -1495,14 +1647,7 @@ fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(grad_output);
-            let t1 = rt::tangent(self_);
-            rt::sum_tangents([
-                rt::elementwise_jvp(t0, |grad| crate::ops::log_sigmoid_backward(grad, self_))?,
-                rt::elementwise_jvp(t1, |grad| log_sigmoid_second(grad, grad_output, self_))?,
-            ])
-        })?;
+        let t = log_sigmoid_backward_tangent(grad_output, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1526,6 +1671,16 @@ impl Backward for CeluRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn celu_raw_tangent(self_: &Tensor, alpha: Scalar, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| celu_grad(grad, self_, alpha))?])
+    })
+}
+
 fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::celu_raw(self_, alpha))?;
@@ -1536,10 +1691,7 @@ fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| celu_grad(grad, self_, alpha))?])
-        })?;
+        let t = celu_raw_tangent(self_, alpha, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1564,11 +1716,7 @@ fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| celu_grad(grad, self_, alpha))?])
-        })?;
+        let t = celu_raw_tangent(self_, alpha, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1590,6 +1738,16 @@ impl Backward for SeluRawBackward {
         self.self_.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn selu_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(self_);
+        let self_ = old;
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| selu_grad(grad, self_))?])
+    })
+}
+
 fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::selu_raw(self_))?;
@@ -1600,10 +1758,7 @@ fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| selu_grad(grad, self_))?])
-        })?;
+        let t = selu_raw_tangent(self_, self_)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -1628,11 +1783,7 @@ fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::rebase(self_, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let t0 = rt::tangent(self_);
-            let self_ = old.as_ref().unwrap_or(self_);
-            rt::sum_tangents([rt::elementwise_jvp(t0, |grad| selu_grad(grad, self_))?])
-        })?;
+        let t = selu_raw_tangent(self_, old.as_ref().unwrap_or(self_))?;
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
@@ -1669,10 +1820,10 @@ fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
         rt::rebase(input, edges, body)?;
     }
     if rt::dual_active() && rt::any_tangent(&[input]) {
+        let result = input;
         let t = rt::jvp(|| {
             let input_t_ = rt::tangent_or_zeros(input)?;
             let input_t = &input_t_;
-            let result = input;
             ok(crate::ops::threshold_backward(&input_t, result, Scalar::Int(0))).map(Some)
         })?;
         rt::set_tangent_inplace(input, t)?;

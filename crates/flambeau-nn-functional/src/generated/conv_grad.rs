@@ -65,6 +65,43 @@ impl Backward for ConvolutionBackward {
         self.weight.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn convolution_tangent(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let input_t_ = rt::tangent_or_zeros(input)?;
+        let input_t = &input_t_;
+        let weight_t_ = rt::tangent_or_zeros(weight)?;
+        let weight_t = &weight_t_;
+        let bias_t_ = bias.map(rt::tangent_or_zeros).transpose()?;
+        let bias_t = bias_t_.as_ref();
+        ok(conv_jvp(
+            input,
+            &input_t,
+            weight,
+            &weight_t,
+            bias_t,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+        ))
+        .map(Some)
+    })
+}
+
 fn convolution_autograd(
     input: &Tensor,
     weight: &Tensor,
@@ -105,28 +142,17 @@ fn convolution_autograd(
             v
         })
     {
-        let t = rt::jvp(|| {
-            let input_t_ = rt::tangent_or_zeros(input)?;
-            let input_t = &input_t_;
-            let weight_t_ = rt::tangent_or_zeros(weight)?;
-            let weight_t = &weight_t_;
-            let bias_t_ = bias.map(rt::tangent_or_zeros).transpose()?;
-            let bias_t = bias_t_.as_ref();
-            ok(conv_jvp(
-                input,
-                &input_t,
-                weight,
-                &weight_t,
-                bias_t,
-                stride,
-                padding,
-                dilation,
-                transposed,
-                output_padding,
-                groups,
-            ))
-            .map(Some)
-        })?;
+        let t = convolution_tangent(
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+        )?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -170,6 +196,37 @@ impl Backward for ConvolutionInputGradBackward {
         self.weight.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn convolution_input_grad_tangent(
+    grad_output: &Tensor,
+    weight: &Tensor,
+    input_sizes: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[grad_output, weight];
+        rt::transposed(duals, &[grad_output, weight], |mut a| {
+            let grad_output = a.one()?;
+            let weight = a.one()?;
+            let r = ops::convolution_input_grad(
+                grad_output,
+                weight,
+                input_sizes,
+                stride,
+                padding,
+                dilation,
+                groups,
+            )?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn convolution_input_grad_autograd(
     grad_output: &Tensor,
     weight: &Tensor,
@@ -198,26 +255,16 @@ fn convolution_input_grad_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, weight]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[grad_output, weight];
-            rt::transposed(duals, &[grad_output, weight], |mut a| {
-                let grad_output = a.one()?;
-                let weight = a.one()?;
-                let r = ops::convolution_input_grad(
-                    grad_output,
-                    weight,
-                    input_sizes,
-                    stride,
-                    padding,
-                    dilation,
-                    groups,
-                )?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = convolution_input_grad_tangent(
+            grad_output,
+            weight,
+            input_sizes,
+            stride,
+            padding,
+            dilation,
+            groups,
+        )?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -260,6 +307,37 @@ impl Backward for ConvolutionWeightGradBackward {
         self.input.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn convolution_weight_grad_tangent(
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight_sizes: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[grad_output, input];
+        rt::transposed(duals, &[grad_output, input], |mut a| {
+            let grad_output = a.one()?;
+            let input = a.one()?;
+            let r = ops::convolution_weight_grad(
+                grad_output,
+                input,
+                weight_sizes,
+                stride,
+                padding,
+                dilation,
+                groups,
+            )?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn convolution_weight_grad_autograd(
     grad_output: &Tensor,
     input: &Tensor,
@@ -288,26 +366,16 @@ fn convolution_weight_grad_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, input]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[grad_output, input];
-            rt::transposed(duals, &[grad_output, input], |mut a| {
-                let grad_output = a.one()?;
-                let input = a.one()?;
-                let r = ops::convolution_weight_grad(
-                    grad_output,
-                    input,
-                    weight_sizes,
-                    stride,
-                    padding,
-                    dilation,
-                    groups,
-                )?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = convolution_weight_grad_tangent(
+            grad_output,
+            input,
+            weight_sizes,
+            stride,
+            padding,
+            dilation,
+            groups,
+        )?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }

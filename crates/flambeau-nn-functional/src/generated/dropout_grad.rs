@@ -49,10 +49,10 @@ fn native_dropout_autograd(input: &Tensor, p: f64, train: Option<bool>) -> Resul
         rt::record(&mut out0, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[input]) {
+        let result1 = &out1;
         let t = rt::jvp(|| {
             let input_t_ = rt::tangent_or_zeros(input)?;
             let input_t = &input_t_;
-            let result1 = &out1;
             ok(crate::ops::native_dropout_backward(input_t, &result1, dropout_scale(p, train))).map(Some)
         })?;
         rt::set_tangent(&out0, t)?;

@@ -53,6 +53,23 @@ impl Backward for EmbeddingLookupBackward {
         self.indices.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn embedding_lookup_tangent(
+    weight: &Tensor,
+    indices: &Tensor,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let weight_t_ = rt::tangent_or_zeros(weight)?;
+        let weight_t = &weight_t_;
+        ok(crate::ops::embedding_lookup(&weight_t, indices, padding_idx, scale_grad_by_freq, sparse))
+            .map(Some)
+    })
+}
+
 fn embedding_lookup_autograd(
     weight: &Tensor,
     indices: &Tensor,
@@ -77,12 +94,7 @@ fn embedding_lookup_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[weight]) {
-        let t = rt::jvp(|| {
-            let weight_t_ = rt::tangent_or_zeros(weight)?;
-            let weight_t = &weight_t_;
-            ok(crate::ops::embedding_lookup(&weight_t, indices, padding_idx, scale_grad_by_freq, sparse))
-                .map(Some)
-        })?;
+        let t = embedding_lookup_tangent(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -108,6 +120,32 @@ impl Backward for EmbeddingDenseBackwardBackward {
         self.indices.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn embedding_dense_backward_tangent(
+    grad_output: &Tensor,
+    indices: &Tensor,
+    num_weights: i64,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[grad_output];
+        rt::transposed(duals, &[grad_output], |mut a| {
+            let grad_output = a.one()?;
+            let r = ops::embedding_dense_backward(
+                grad_output,
+                indices,
+                num_weights,
+                padding_idx,
+                scale_grad_by_freq,
+            )?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn embedding_dense_backward_autograd(
     grad_output: &Tensor,
     indices: &Tensor,
@@ -131,23 +169,14 @@ fn embedding_dense_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[grad_output];
-            rt::transposed(duals, &[grad_output], |mut a| {
-                let grad_output = a.one()?;
-                let r = ops::embedding_dense_backward(
-                    grad_output,
-                    indices,
-                    num_weights,
-                    padding_idx,
-                    scale_grad_by_freq,
-                )?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = embedding_dense_backward_tangent(
+            grad_output,
+            indices,
+            num_weights,
+            padding_idx,
+            scale_grad_by_freq,
+        )?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }

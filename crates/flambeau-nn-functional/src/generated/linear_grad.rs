@@ -51,6 +51,20 @@ impl Backward for LinearBackward {
         self.weight.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn linear_tangent(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let input_t_ = rt::tangent_or_zeros(input)?;
+        let input_t = &input_t_;
+        let weight_t_ = rt::tangent_or_zeros(weight)?;
+        let weight_t = &weight_t_;
+        let bias_t_ = bias.map(rt::tangent_or_zeros).transpose()?;
+        let bias_t = bias_t_.as_ref();
+        ok(linear_jvp(input, &input_t, weight, &weight_t, bias_t)).map(Some)
+    })
+}
+
 fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
     let mut out = rt::below(|| ops::linear(input, weight, bias))?;
@@ -73,15 +87,7 @@ fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
             v
         })
     {
-        let t = rt::jvp(|| {
-            let input_t_ = rt::tangent_or_zeros(input)?;
-            let input_t = &input_t_;
-            let weight_t_ = rt::tangent_or_zeros(weight)?;
-            let weight_t = &weight_t_;
-            let bias_t_ = bias.map(rt::tangent_or_zeros).transpose()?;
-            let bias_t = bias_t_.as_ref();
-            ok(linear_jvp(input, &input_t, weight, &weight_t, bias_t)).map(Some)
-        })?;
+        let t = linear_tangent(input, weight, bias)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

@@ -126,6 +126,36 @@ impl Backward for FusedNllLossBackwardBackward {
         self.weight.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn fused_nll_loss_backward_tangent(
+    grad_output: &Tensor,
+    sizes: &[i64],
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[grad_output];
+        rt::transposed(duals, &[grad_output], |mut a| {
+            let grad_output = a.one()?;
+            let r = ops::fused_nll_loss_backward(
+                grad_output,
+                sizes,
+                target,
+                weight,
+                reduction,
+                ignore_index,
+                total_weight,
+            )?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn fused_nll_loss_backward_autograd(
     grad_output: &Tensor,
     sizes: &[i64],
@@ -164,25 +194,16 @@ fn fused_nll_loss_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[grad_output];
-            rt::transposed(duals, &[grad_output], |mut a| {
-                let grad_output = a.one()?;
-                let r = ops::fused_nll_loss_backward(
-                    grad_output,
-                    sizes,
-                    target,
-                    weight,
-                    reduction,
-                    ignore_index,
-                    total_weight,
-                )?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = fused_nll_loss_backward_tangent(
+            grad_output,
+            sizes,
+            target,
+            weight,
+            reduction,
+            ignore_index,
+            total_weight,
+        )?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
@@ -297,6 +318,41 @@ impl Backward for FusedCrossEntropyBackwardBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn fused_cross_entropy_backward_tangent(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    label_smoothing: f64,
+    lse: &Tensor,
+    total_weight: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[grad_output, self_];
+        rt::transposed(duals, &[grad_output, self_], |mut a| {
+            let grad_output = a.one()?;
+            let self_ = a.one()?;
+            let r = ops::fused_cross_entropy_backward(
+                grad_output,
+                self_,
+                target,
+                weight,
+                reduction,
+                ignore_index,
+                label_smoothing,
+                lse,
+                total_weight,
+            )?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn fused_cross_entropy_backward_autograd(
     grad_output: &Tensor,
     self_: &Tensor,
@@ -334,28 +390,18 @@ fn fused_cross_entropy_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[grad_output, self_];
-            rt::transposed(duals, &[grad_output, self_], |mut a| {
-                let grad_output = a.one()?;
-                let self_ = a.one()?;
-                let r = ops::fused_cross_entropy_backward(
-                    grad_output,
-                    self_,
-                    target,
-                    weight,
-                    reduction,
-                    ignore_index,
-                    label_smoothing,
-                    lse,
-                    total_weight,
-                )?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = fused_cross_entropy_backward_tangent(
+            grad_output,
+            self_,
+            target,
+            weight,
+            reduction,
+            ignore_index,
+            label_smoothing,
+            lse,
+            total_weight,
+        )?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }

@@ -35,6 +35,16 @@ impl Backward for ConstantPadNdBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn constant_pad_nd_tangent(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(crate::ops::constant_pad_nd(&self_t, pad, Scalar::Int(0))).map(Some)
+    })
+}
+
 fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::constant_pad_nd(self_, pad, value))?;
@@ -44,11 +54,7 @@ fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Resul
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            ok(crate::ops::constant_pad_nd(&self_t, pad, Scalar::Int(0))).map(Some)
-        })?;
+        let t = constant_pad_nd_tangent(self_, pad, value)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -71,6 +77,15 @@ impl Backward for PadGatherBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn pad_gather_tangent(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::pad_gather(&self_t, pad, mode).map(Some)
+    })
+}
+
 fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
@@ -80,10 +95,7 @@ fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor>
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::pad_gather(&self_t, pad, mode).map(Some)
-        })?;
+        let t = pad_gather_tangent(self_, pad, mode)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -104,6 +116,20 @@ impl Backward for PadScatterBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn pad_scatter_tangent(
+    grad_output: &Tensor,
+    sizes: &[i64],
+    pad: &[i64],
+    mode: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let grad_output_t = rt::tangent_or_zeros(grad_output)?;
+        ops::pad_scatter(&grad_output_t, sizes, pad, mode).map(Some)
+    })
+}
+
 fn pad_scatter_autograd(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
     let mut out = rt::below(|| ops::pad_scatter(grad_output, sizes, pad, mode))?;
@@ -113,10 +139,7 @@ fn pad_scatter_autograd(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: 
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = rt::jvp(|| {
-            let grad_output_t = rt::tangent_or_zeros(grad_output)?;
-            ops::pad_scatter(&grad_output_t, sizes, pad, mode).map(Some)
-        })?;
+        let t = pad_scatter_tangent(grad_output, sizes, pad, mode)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

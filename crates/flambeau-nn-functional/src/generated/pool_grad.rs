@@ -150,6 +150,21 @@ impl Backward for PlaneScatterBackward {
         self.indices.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn plane_scatter_tangent(
+    self_: &Tensor,
+    indices: &Tensor,
+    sizes: &[i64],
+    spatial: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(crate::ops::plane_scatter(&self_t, indices, sizes, spatial)).map(Some)
+    })
+}
+
 fn plane_scatter_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_scatter", "indices", indices)?;
     let rec = rt::recording(&[self_]);
@@ -161,11 +176,7 @@ fn plane_scatter_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spati
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            ok(crate::ops::plane_scatter(&self_t, indices, sizes, spatial)).map(Some)
-        })?;
+        let t = plane_scatter_tangent(self_, indices, sizes, spatial)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -189,6 +200,21 @@ impl Backward for PlaneUnpoolBackward {
         self.indices.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn plane_unpool_tangent(
+    self_: &Tensor,
+    indices: &Tensor,
+    sizes: &[i64],
+    spatial: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(crate::ops::plane_unpool(&self_t, indices, sizes, spatial)).map(Some)
+    })
+}
+
 fn plane_unpool_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_unpool", "indices", indices)?;
     let rec = rt::recording(&[self_]);
@@ -200,11 +226,7 @@ fn plane_unpool_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatia
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            ok(crate::ops::plane_unpool(&self_t, indices, sizes, spatial)).map(Some)
-        })?;
+        let t = plane_unpool_tangent(self_, indices, sizes, spatial)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -230,6 +252,16 @@ impl Backward for PlaneGatherBackward {
         self.indices.release();
     }
 }
+#[cold]
+#[inline(never)]
+fn plane_gather_tangent(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(crate::ops::plane_gather(&self_t, indices, spatial)).map(Some)
+    })
+}
+
 fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_gather", "indices", indices)?;
     let rec = rt::recording(&[self_]);
@@ -245,11 +277,7 @@ fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resu
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t_ = rt::tangent_or_zeros(self_)?;
-            let self_t = &self_t_;
-            ok(crate::ops::plane_gather(&self_t, indices, spatial)).map(Some)
-        })?;
+        let t = plane_gather_tangent(self_, indices, spatial)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -289,6 +317,24 @@ impl Backward for AvgPoolBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn avg_pool_tangent(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::avg_pool(&self_t, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+            .map(Some)
+    })
+}
+
 fn avg_pool_autograd(
     self_: &Tensor,
     kernel_size: &[i64],
@@ -316,19 +362,15 @@ fn avg_pool_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::avg_pool(
-                &self_t,
-                kernel_size,
-                stride,
-                padding,
-                ceil_mode,
-                count_include_pad,
-                divisor_override,
-            )
-            .map(Some)
-        })?;
+        let t = avg_pool_tangent(
+            self_,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        )?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -365,6 +407,34 @@ impl Backward for AvgPoolBackwardBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn avg_pool_backward_tangent(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let grad_output_t = rt::tangent_or_zeros(grad_output)?;
+        ops::avg_pool_backward(
+            &grad_output_t,
+            input_sizes,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        )
+        .map(Some)
+    })
+}
+
 fn avg_pool_backward_autograd(
     grad_output: &Tensor,
     input_sizes: &[i64],
@@ -401,20 +471,16 @@ fn avg_pool_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = rt::jvp(|| {
-            let grad_output_t = rt::tangent_or_zeros(grad_output)?;
-            ops::avg_pool_backward(
-                &grad_output_t,
-                input_sizes,
-                kernel_size,
-                stride,
-                padding,
-                ceil_mode,
-                count_include_pad,
-                divisor_override,
-            )
-            .map(Some)
-        })?;
+        let t = avg_pool_backward_tangent(
+            grad_output,
+            input_sizes,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        )?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -435,6 +501,15 @@ impl Backward for AdaptiveAvgPoolBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn adaptive_avg_pool_tangent(self_: &Tensor, output_size: &[i64]) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::adaptive_avg_pool(&self_t, output_size).map(Some)
+    })
+}
+
 fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::adaptive_avg_pool(self_, output_size))?;
@@ -447,10 +522,7 @@ fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Ten
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::adaptive_avg_pool(&self_t, output_size).map(Some)
-        })?;
+        let t = adaptive_avg_pool_tangent(self_, output_size)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -474,6 +546,19 @@ impl Backward for AdaptiveAvgPoolBackwardBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn adaptive_avg_pool_backward_tangent(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    spatial: i64,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let grad_output_t = rt::tangent_or_zeros(grad_output)?;
+        ops::adaptive_avg_pool_backward(&grad_output_t, input_sizes, spatial).map(Some)
+    })
+}
+
 fn adaptive_avg_pool_backward_autograd(
     grad_output: &Tensor,
     input_sizes: &[i64],
@@ -488,10 +573,7 @@ fn adaptive_avg_pool_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = rt::jvp(|| {
-            let grad_output_t = rt::tangent_or_zeros(grad_output)?;
-            ops::adaptive_avg_pool_backward(&grad_output_t, input_sizes, spatial).map(Some)
-        })?;
+        let t = adaptive_avg_pool_backward_tangent(grad_output, input_sizes, spatial)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)

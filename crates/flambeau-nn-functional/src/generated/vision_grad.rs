@@ -54,6 +54,23 @@ impl Backward for ResampleBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn resample_tangent(
+    self_: &Tensor,
+    dim: i64,
+    size: i64,
+    mode: &str,
+    align_corners: bool,
+    antialias: bool,
+    scale: Option<f64>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::resample(&self_t, dim, size, mode, align_corners, antialias, scale).map(Some)
+    })
+}
+
 fn resample_autograd(
     self_: &Tensor,
     dim: i64,
@@ -78,10 +95,7 @@ fn resample_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::resample(&self_t, dim, size, mode, align_corners, antialias, scale).map(Some)
-        })?;
+        let t = resample_tangent(self_, dim, size, mode, align_corners, antialias, scale)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -118,6 +132,23 @@ impl Backward for ResampleBackwardBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn resample_backward_tangent(
+    grad_output: &Tensor,
+    dim: i64,
+    size: i64,
+    mode: &str,
+    align_corners: bool,
+    antialias: bool,
+    scale: Option<f64>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let grad_output_t = rt::tangent_or_zeros(grad_output)?;
+        ops::resample_backward(&grad_output_t, dim, size, mode, align_corners, antialias, scale).map(Some)
+    })
+}
+
 fn resample_backward_autograd(
     grad_output: &Tensor,
     dim: i64,
@@ -143,10 +174,7 @@ fn resample_backward_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[grad_output]) {
-        let t = rt::jvp(|| {
-            let grad_output_t = rt::tangent_or_zeros(grad_output)?;
-            ops::resample_backward(&grad_output_t, dim, size, mode, align_corners, antialias, scale).map(Some)
-        })?;
+        let t = resample_backward_tangent(grad_output, dim, size, mode, align_corners, antialias, scale)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -173,6 +201,21 @@ impl Backward for Im2colBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn im2col_tangent(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::im2col(&self_t, kernel_size, dilation, padding, stride).map(Some)
+    })
+}
+
 fn im2col_autograd(
     self_: &Tensor,
     kernel_size: &[i64],
@@ -194,10 +237,7 @@ fn im2col_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::im2col(&self_t, kernel_size, dilation, padding, stride).map(Some)
-        })?;
+        let t = im2col_tangent(self_, kernel_size, dilation, padding, stride)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
@@ -222,6 +262,22 @@ impl Backward for Col2imBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
+#[cold]
+#[inline(never)]
+fn col2im_tangent(
+    self_: &Tensor,
+    output_size: &[i64],
+    kernel_size: &[i64],
+    dilation: &[i64],
+    padding: &[i64],
+    stride: &[i64],
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let self_t = rt::tangent_or_zeros(self_)?;
+        ops::col2im(&self_t, output_size, kernel_size, dilation, padding, stride).map(Some)
+    })
+}
+
 fn col2im_autograd(
     self_: &Tensor,
     output_size: &[i64],
@@ -243,10 +299,7 @@ fn col2im_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_]) {
-        let t = rt::jvp(|| {
-            let self_t = rt::tangent_or_zeros(self_)?;
-            ops::col2im(&self_t, output_size, kernel_size, dilation, padding, stride).map(Some)
-        })?;
+        let t = col2im_tangent(self_, output_size, kernel_size, dilation, padding, stride)?;
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
