@@ -51,6 +51,27 @@ impl Backward for AsStridedScatterBackward {
         Ok(Grads::from_buf([g0, g1]))
     }
 }
+#[cold]
+#[inline(never)]
+fn as_strided_scatter_tangent(
+    self_: &Tensor,
+    src: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, src];
+        rt::transposed(duals, &[self_, src], |mut a| {
+            let self_ = a.one()?;
+            let src = a.one()?;
+            let r = ops::as_strided_scatter(self_, src, size, stride, storage_offset)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
 fn as_strided_scatter_autograd(
     self_: &Tensor,
     src: &Tensor,
@@ -66,18 +87,8 @@ fn as_strided_scatter_autograd(
         rt::record(&mut out, edges, body);
     }
     if rt::dual_active() && rt::any_tangent(&[self_, src]) {
-        let t = rt::jvp(|| {
-            let duals: &[&Tensor] = &[self_, src];
-            rt::transposed(duals, &[self_, src], |mut a| {
-                let self_ = a.one()?;
-                let src = a.one()?;
-                let r = ops::as_strided_scatter(self_, src, size, stride, storage_offset)?;
-                Ok(vec![r])
-            })
-        })?;
-        for (o, t) in [&out].into_iter().zip(t) {
-            rt::set_tangent(o, Some(t))?;
-        }
+        let t = as_strided_scatter_tangent(self_, src, size, stride, storage_offset)?;
+        rt::set_tangent(&out, t)?;
     }
     Ok(out)
 }
