@@ -216,24 +216,22 @@ fn view_of(x: &Tensor, items: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)>
         return Err(Error::index("slice() cannot be applied to a 0-dim tensor."));
     }
     ensure!(used <= x.dim(), Index, "too many indices for tensor of dimension {}", x.dim());
-    let (mut v, mut d, mut source) = (x.clone(), 0usize, 0usize);
+    let (mut v, mut d) = (x.clone(), 0usize);
     let mut tensors: Vec<Option<Tensor>> = Vec::new();
-    let mut open = true;
     let put = |tensors: &mut Vec<Option<Tensor>>, d: usize, t: Tensor| {
         tensors.resize(d, None);
         tensors.push(Some(t));
     };
-    for item in items {
+    for (at, item) in items.iter().enumerate() {
         match item {
             Index::Int(i) => {
-                let n = v.sizes()[d];
+                let n = v.sizes().get(d).copied().unwrap_or(0);
                 ensure!(
                     -n <= *i && *i < n,
                     Index,
-                    "index {i} is out of bounds for dimension {source} with size {n}"
+                    "index {i} is out of bounds for dimension {at} with size {n}"
                 );
                 v = ops::select(&v, d as i64, *i)?;
-                source += 1;
             }
             Index::Slice(s) => {
                 ensure!(s.step != 0, Value, "slice step cannot be zero");
@@ -242,14 +240,9 @@ fn view_of(x: &Tensor, items: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)>
                     v = ops::slice(&v, d as i64, s.start, s.stop, s.step)?;
                 }
                 d += 1;
-                source += 1;
             }
             Index::Ellipsis => {
-                if open {
-                    d += x.dim() - used;
-                    source += x.dim() - used;
-                    open = false;
-                }
+                d += x.dim() - used;
             }
             Index::NewAxis => {
                 v = ops::unsqueeze(&v, d as i64)?;
@@ -266,46 +259,44 @@ fn view_of(x: &Tensor, items: &[Index]) -> Result<(Tensor, Vec<Option<Tensor>>)>
                 d += 1;
             }
             Index::Tensor(t)
-                if t.dim() == 0
-                    && t.dtype().is_integral(false)
-                    && t.device() != Device::Meta
-                    && items.iter().filter(|i| matches!(i, Index::Tensor(_) | Index::Bool(_))).count()
-                        == 1 =>
+                if t.dim() == 0 && t.dtype().is_integral(false) && t.device() != Device::Meta =>
             {
-                let (i, n) = (zero_dim_value(t)?, v.sizes()[d]);
+                let (i, n) = (zero_dim_value(t)?, v.sizes().get(d).copied().unwrap_or(0));
                 ensure!(
                     -n <= i && i < n,
                     Index,
-                    "index {i} is out of bounds for dimension {source} with size {n}"
+                    "index {i} is out of bounds for dimension {at} with size {n}"
                 );
                 v = ops::select(&v, d as i64, i)?;
-                source += 1;
             }
             Index::Tensor(t) => {
                 let k = used_dims(item);
                 put(&mut tensors, d, t.clone());
+                // the places of a mask's further dimensions, which its coordinates take
+                tensors.resize(tensors.len() + k.saturating_sub(1), None);
                 d += k;
-                source += k;
-                if k > 1 {
-                    masks_to_coordinates(&v, &mut tensors, k)?;
-                }
             }
         }
     }
+    masks_to_coordinates(&v, &mut tensors)?;
     if v.is_same(x) {
         // a plain `x[...]` is a view, not the tensor itself
         v = if tensors.is_empty() { ops::alias(x)? } else { v };
     }
     Ok((v, tensors))
 }
-/// Replaces a mask over `k` dimensions at the end of the list by its coordinates, so that the list has one entry per
-/// dimension.
-fn masks_to_coordinates(v: &Tensor, tensors: &mut Vec<Option<Tensor>>, k: usize) -> Result<()> {
-    let d = tensors.len() - 1;
-    if let Some(Some(m)) = tensors.pop() {
-        for i in 0..k {
+/// Replaces masks over several dimensions by their coordinates, so that the list has one entry per dimension. The view is
+/// the final one: what stands beside a mask may have taken dimensions away before it.
+fn masks_to_coordinates(v: &Tensor, tensors: &mut [Option<Tensor>]) -> Result<()> {
+    for d in 0..tensors.len() {
+        let Some(m) =
+            tensors[d].clone().filter(|m| matches!(m.dtype(), DType::Bool | DType::U8) && m.dim() > 1)
+        else {
+            continue;
+        };
+        for (i, n) in m.sizes().iter().enumerate() {
             ensure!(
-                v.sizes().get(d + i) == Some(&m.sizes()[i]),
+                v.sizes().get(d + i) == Some(n),
                 Index,
                 "The shape of the mask {} at index {i} does not match the shape of the indexed tensor {} at index {}",
                 fmt_sizes(m.sizes()),
@@ -313,7 +304,9 @@ fn masks_to_coordinates(v: &Tensor, tensors: &mut Vec<Option<Tensor>>, k: usize)
                 d + i
             );
         }
-        tensors.extend(ops::nonzero_tuple(&m)?.into_iter().map(Some));
+        for (place, at) in tensors[d..].iter_mut().zip(ops::nonzero_tuple(&m)?) {
+            *place = Some(at);
+        }
     }
     Ok(())
 }

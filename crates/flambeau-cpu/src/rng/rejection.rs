@@ -208,7 +208,8 @@ impl Generator {
             let (x, y) = loop {
                 let x = self.standard_normal();
                 let y = 1.0 + c * x;
-                if y > 0.0 {
+                // with a negative concentration `c` is no number, nor is the sample
+                if y > 0.0 || y.is_nan() {
                     break (x, y);
                 }
             };

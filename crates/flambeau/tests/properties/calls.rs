@@ -257,6 +257,9 @@ pub fn compare(a: &Outcome, b: &Outcome, same: Same) -> Option<String> {
     }
 }
 
+/// Rows that write running statistics, which their schemas do not say.
+pub const STATISTICS: [&str; 2] = ["_batch_norm_train", "_batch_norm_with_update"];
+
 /// Rows that are excepted, with the reason.
 pub type Exceptions = &'static [(&'static str, &'static str)];
 

@@ -43,6 +43,13 @@ fn expanded(t: &Tensor) -> Tensor {
 /// For the suite of extremes, too.
 pub const EXCEPTIONS: Exceptions = &[
     ("_dropout_mask", "drawn in the order of memory, as in PyTorch"),
+    ("_foreach_addcdiv.Tensor", "wants its numbers side by side, as PyTorch does"),
+    ("_foreach_addcdiv_.Tensor", "wants its numbers side by side, as PyTorch does"),
+    ("_foreach_addcmul.Tensor", "wants its numbers side by side, as PyTorch does"),
+    ("_foreach_addcmul_.Tensor", "wants its numbers side by side, as PyTorch does"),
+    ("as_strided", "reads memory, not elements"),
+    ("as_strided_copy", "reads memory, not elements"),
+    ("as_strided_scatter", "reads memory, not elements"),
     ("bernoulli.p", "drawn in the order of memory, as in PyTorch"),
     ("bernoulli_.float", "drawn in the order of memory, as in PyTorch"),
     ("cauchy_", "drawn in the order of memory, as in PyTorch"),
@@ -53,17 +60,19 @@ pub const EXCEPTIONS: Exceptions = &[
     ("geometric_", "drawn in the order of memory, as in PyTorch"),
     ("gumbel_softmax", "drawn in the order of memory, as in PyTorch"),
     ("log_normal_", "drawn in the order of memory, as in PyTorch"),
+    ("multinomial", "drawn in the order of memory, as in PyTorch"),
+    ("native_dropout", "drawn in the order of memory, as in PyTorch"),
     ("normal_", "drawn in the order of memory, as in PyTorch"),
     ("rand_like", "drawn in the order of memory, as in PyTorch"),
+    ("rand_like.generator", "drawn in the order of memory, as in PyTorch"),
     ("randint_like.low_dtype", "drawn in the order of memory, as in PyTorch"),
+    ("randint_like.low_generator_dtype", "drawn in the order of memory, as in PyTorch"),
     ("randn_like", "drawn in the order of memory, as in PyTorch"),
+    ("randn_like.generator", "drawn in the order of memory, as in PyTorch"),
     ("random_", "drawn in the order of memory, as in PyTorch"),
     ("random_.from", "drawn in the order of memory, as in PyTorch"),
     ("random_.to", "drawn in the order of memory, as in PyTorch"),
     ("uniform_", "drawn in the order of memory, as in PyTorch"),
-    ("as_strided", "reads memory, not elements"),
-    ("as_strided_copy", "reads memory, not elements"),
-    ("as_strided_scatter", "reads memory, not elements"),
     ("view", "reads memory, not elements"),
     ("view.dtype", "reads memory, not elements"),
     ("view_as_complex", "reads memory, not elements"),
@@ -72,7 +81,6 @@ pub const EXCEPTIONS: Exceptions = &[
 ];
 
 #[test]
-#[ignore = "rows added lately have no verdict yet; passed on the rows before them"]
 fn layouts_do_not_matter() {
     let mut l = Ledger::new("layouts", EXCEPTIONS);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
@@ -86,10 +94,13 @@ fn layouts_do_not_matter() {
                 let other = call(s, &map_tensors(&c.args, &mut |t| f(t)));
                 l.note(s.name(), &format!("{}, {how}", c.what), compare(&plain, &other, same));
             }
+            // what is written must not share its elements
+            if STATISTICS.contains(&s.name()) {
+                continue;
+            }
             let mut i = 0;
             let wide = map_tensors(&c.args, &mut |t| {
                 i += 1;
-                // what is written must not share its elements
                 if i == 1 && s.form == Form::Inplace { t.clone() } else { expanded(t) }
             });
             let dense = own(s, &map_tensors(&wide, &mut fresh));
@@ -103,15 +114,12 @@ fn layouts_do_not_matter() {
 const CONJUGATED: Exceptions = &[
     ("view_as_real", "refuses conjugated views, as in PyTorch"),
     ("view_as_real_copy", "refuses conjugated views, as in PyTorch"),
-    ("normal_", "refuses conjugated views, as in PyTorch"),
-    ("uniform_", "refuses conjugated views, as in PyTorch"),
     ("view.dtype", "refuses conjugated views, as in PyTorch"),
     ("view_copy.dtype", "refuses conjugated views, as in PyTorch"),
 ];
 
 /// A conjugated view is as good as the numbers that it stands for.
 #[test]
-#[ignore = "rows added lately have no verdict yet; passed on the rows before them"]
 fn conjugated_views_are_numbers() {
     let mut l = Ledger::new("conjugated views", CONJUGATED);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {

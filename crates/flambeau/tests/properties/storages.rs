@@ -3,6 +3,7 @@
 use crate::calls::*;
 use crate::sample::Run;
 use crate::table::Form;
+use torch::__core::schema::Ty;
 use torch::{DType, Tensor, ops};
 
 /// All tensors of a dtype one after the other in one storage.
@@ -37,10 +38,12 @@ fn one_tensor(args: &[torch::__core::Value], copies: bool) -> Vec<torch::__core:
     })
 }
 
-const EXCEPTIONS: Exceptions = &[];
+const EXCEPTIONS: Exceptions = &[
+    ("_batch_norm_train", "its kernel takes no running statistics that lie in the input's storage"),
+    ("_batch_norm_with_update", "its kernel takes no running statistics that lie in the input's storage"),
+];
 
 #[test]
-#[ignore = "rows added lately have no verdict yet; passed on the rows before them"]
 fn shared_storage_changes_nothing() {
     let mut l = Ledger::new("storages", EXCEPTIONS);
     for s in subjects().iter().filter(|s| s.form != Form::Out) {
@@ -58,6 +61,10 @@ fn shared_storage_changes_nothing() {
                 differ_all(a, b, Same::Bits).map(|w| format!("argument {i} was written: {w}"))
             });
             l.note(s.name(), &c.what, read);
+            // a tensor that stands twice in a list that is written is written twice, as in PyTorch
+            if s.op.info().schema.args.iter().any(|a| a.mutated && a.ty == Ty::TensorList) {
+                continue;
+            }
             let apart = call(s, &one_tensor(&c.args, true));
             let verdict = match (&apart, call(s, &one_tensor(&c.args, false))) {
                 // PyTorch refuses where a write would be seen by later reads
