@@ -38,7 +38,7 @@ fn sin_op(name: &str) -> CustomOpDef {
         },
         |ctx, grads| {
             let x = &ctx.saved_tensors()?[0];
-            Ok(vec![grads[0].as_ref().map(|g| g.mul(&x.cos()))])
+            Ok(vec![grads[0].as_ref().map(|g| g.mul(x.cos()))])
         },
     )
     .unwrap();

@@ -73,7 +73,7 @@ fn results_and_arguments_may_be_changed() {
         _ => c.call_on(),
     });
     assert_eq!(x.exp().to_vec::<f64>(), [0.0; 6]);
-    assert_eq!(x.add(&x.mul(100)).to_vec::<f64>(), (&grid() * 2).to_vec::<f64>());
+    assert_eq!(x.add(x.mul(100)).to_vec::<f64>(), (&grid() * 2).to_vec::<f64>());
     assert_eq!(torch::ops::log(&x).unwrap_err().kind(), ErrorKind::Runtime);
     let z = without_modes(|| x.exp());
     assert!(z.to_vec::<f64>()[0] > 2.0);
