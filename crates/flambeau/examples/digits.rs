@@ -104,6 +104,10 @@ fn flag(name: &str) -> Option<String> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    const FLAGS: [&str; 5] = ["--resume", "--predict", "--out", "--epochs", "--logits"];
+    if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
+        return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
+    }
     let (resume, only_predict) = (flag("--resume"), flag("--predict"));
     let out = flag("--out").unwrap_or("digits.pt".into());
     let epochs = flag("--epochs").unwrap_or("12".into()).parse()?;
