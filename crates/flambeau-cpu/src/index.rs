@@ -6,6 +6,7 @@ use crate::dtype::Element;
 use crate::parallel::parallel_for;
 use crate::reduce::fold::{GRAIN, Geo, Ptr};
 use crate::reduce::num::{Arith, Num, Order};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An index outside of `0..size` (or `-size..size` where negative ones count from the end).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,16 +118,19 @@ impl Along<'_> {
         }
     }
     fn check(&self, idx: &[i64], data: usize) -> Result<(), IndexError> {
+        self.check_geometry(idx, data);
+        check(idx, self.size)
+    }
+    /// Checks that every place that indices below `size` address lies in the data.
+    fn check_geometry(&self, idx: &[i64], data: usize) {
         assert_eq!(idx.len(), self.shape.iter().product::<usize>(), "the index tensor has another shape");
         assert_eq!(self.shape.len(), self.strides.len(), "index and data have different ranks");
-        check(idx, self.size)?;
-        if !idx.is_empty() && !self.shape.is_empty() {
+        if !idx.is_empty() && !self.shape.is_empty() && self.size > 0 {
             let last = (0..self.shape.len())
                 .map(|d| (if d == self.dim { self.size } else { self.shape[d] } - 1) * self.strides[d])
                 .sum::<usize>();
             assert!(last < data, "indexing reaches beyond its slice");
         }
-        Ok(())
     }
 }
 
@@ -137,16 +141,33 @@ pub fn gather<T: Copy + Send + Sync>(
     idx: &[i64],
     out: &mut [T],
 ) -> Result<(), IndexError> {
-    a.check(idx, x.len())?;
+    a.check_geometry(idx, x.len());
     assert_eq!(out.len(), idx.len(), "gather: a wrong number of results");
-    let place = Ptr::new(out);
+    if a.shape.is_empty() {
+        check(idx, a.size)?;
+        out[0] = x[0];
+        return Ok(());
+    }
+    // Indices are read once: each run is checked right before it is used. The first bad one is looked for afterwards.
+    let (place, bad) = (Ptr::new(out), AtomicBool::new(false));
+    let (along, last) = (a.strides[a.dim], a.shape.len() - 1);
+    let step = if a.dim == last { 0 } else { a.strides[last] };
     parallel_for(idx.len(), GRAIN / 4, |r| {
-        // SAFETY: ranges are disjoint.
-        let out = unsafe { place.slice(r.start, r.len()) };
-        let first = r.start;
-        a.each(idx, r, |p, at| out[p - first] = x[at]);
+        a.runs(r, &mut |p, at, run| {
+            let idx = &idx[p..p + run];
+            if check(idx, a.size).is_err() {
+                return bad.store(true, Ordering::Relaxed);
+            }
+            // SAFETY: ranges are disjoint.
+            let out = unsafe { place.slice(p, run) };
+            for (j, (o, i)) in out.iter_mut().zip(idx).enumerate() {
+                // SAFETY: the index has just been checked, and `check_geometry` has checked that all places that the
+                // shape and such indices address lie in `x`.
+                *o = unsafe { *x.get_unchecked(at + j * step + *i as usize * along) };
+            }
+        });
     });
-    Ok(())
+    if bad.into_inner() { check(idx, a.size) } else { Ok(()) }
 }
 /// `data[.., idx[p], ..] = f(data[..], src[p])`, in order of `p`. `src` is contiguous with the shape of the indices.
 pub fn scatter_with<T: Copy>(

@@ -129,6 +129,7 @@ pub mod library {
 }
 
 /// Modes that see every operator call (`torch.overrides`, `torch.utils._python_dispatch`).
+#[doc(alias = "torch.overrides")]
 pub mod overrides {
     pub use flambeau_core::overrides::*;
 }

@@ -119,11 +119,11 @@ fn default(ty: Ty, text: &str) -> Result<Default_> {
 /// # Errors
 /// What is no schema, with the part that is wrong.
 pub fn parse(text: &str) -> Result<Definition> {
-    let open = text.find('(').ok_or_else(|| wrong(text, "expected `(` after the name"))?;
     let (head, result) = match text.rfind("->") {
         Some(i) => (text[..i].trim_end(), text[i + 2..].trim()),
         None => return Err(wrong(text, "expected `->` and the results")),
     };
+    let open = head.find('(').ok_or_else(|| wrong(text, "expected `(` after the name"))?;
     let name = head[..open].trim();
     let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     if name.is_empty() || !name.chars().all(legal) {
