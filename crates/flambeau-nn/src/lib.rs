@@ -38,6 +38,7 @@ pub mod object;
 mod parameter;
 mod repr;
 mod state;
+pub mod utils;
 mod walk;
 
 pub use base::{Base, ForwardHook, ForwardPreHook, HookHandle};
