@@ -2,12 +2,14 @@
 
 mod activation;
 mod container;
+mod container_by_name;
 mod conv;
 mod dropout;
 mod embedding;
 mod linear;
 mod loss;
 mod margins;
+pub mod module;
 mod norm;
 mod pooling;
 mod rnn;
