@@ -30,13 +30,14 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("torch.nn.utils.fuse_linear_bn_weights", fuse_linear_bn_weights),
 ];
 
-struct Arguments<'a> {
+/// Arguments of a call by the parameters' names.
+pub(super) struct Arguments<'a> {
     name: &'static str,
     names: &'static [&'static str],
     values: Vec<Option<&'a Value>>,
 }
 impl<'a> Arguments<'a> {
-    fn new(
+    pub(super) fn new(
         name: &'static str,
         names: &'static [&'static str],
         args: &'a [Value],
@@ -61,7 +62,7 @@ impl<'a> Arguments<'a> {
         }
         Ok(Arguments { name, names, values })
     }
-    fn must<T: FromValue>(&self, i: usize) -> Result<T> {
+    pub(super) fn must<T: FromValue>(&self, i: usize) -> Result<T> {
         match self.values[i] {
             Some(v) => T::from_value(v),
             None => Err(Error::type_(format!(
@@ -70,7 +71,11 @@ impl<'a> Arguments<'a> {
             ))),
         }
     }
-    fn or<T: FromValue>(&self, i: usize, default: T) -> Result<T> {
+    /// The argument as it was given.
+    pub(super) fn value(&self, i: usize) -> &Value {
+        self.values[i].unwrap_or(&Value::None)
+    }
+    pub(super) fn or<T: FromValue>(&self, i: usize, default: T) -> Result<T> {
         match self.values[i] {
             None | Some(Value::None) => Ok(default),
             Some(v) => T::from_value(v),
