@@ -1745,6 +1745,106 @@ pub fn mse_loss_with(input: &Tensor, target: &Tensor, o: MseLossOptions) -> Tens
     expect(ops::mse_loss(input, target, o.size_average, o.reduce, &o.reduction, o.weight.as_ref()))
 }
 
+/// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
+///
+/// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+#[doc(alias = "torch.nn.functional.multi_head_attention_forward")]
+#[track_caller]
+pub fn multi_head_attention_forward(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim_to_check: i64,
+    num_heads: i64,
+    in_proj_weight: Option<&Tensor>,
+    in_proj_bias: Option<&Tensor>,
+    bias_k: Option<&Tensor>,
+    bias_v: Option<&Tensor>,
+    add_zero_attn: bool,
+    dropout_p: f64,
+    out_proj_weight: &Tensor,
+    out_proj_bias: Option<&Tensor>,
+) -> (Tensor, Option<Tensor>) {
+    expect(ops::multi_head_attention_forward(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        in_proj_weight,
+        in_proj_bias,
+        bias_k,
+        bias_v,
+        add_zero_attn,
+        dropout_p,
+        out_proj_weight,
+        out_proj_bias,
+        true,
+        None,
+        true,
+        None,
+        false,
+        None,
+        None,
+        None,
+        None,
+        None,
+        true,
+        false,
+    ))
+}
+
+/// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
+///
+/// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn multi_head_attention_forward_with(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim_to_check: i64,
+    num_heads: i64,
+    in_proj_weight: Option<&Tensor>,
+    in_proj_bias: Option<&Tensor>,
+    bias_k: Option<&Tensor>,
+    bias_v: Option<&Tensor>,
+    add_zero_attn: bool,
+    dropout_p: f64,
+    out_proj_weight: &Tensor,
+    out_proj_bias: Option<&Tensor>,
+    o: MultiHeadAttentionForwardOptions,
+) -> (Tensor, Option<Tensor>) {
+    expect(ops::multi_head_attention_forward(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        in_proj_weight,
+        in_proj_bias,
+        bias_k,
+        bias_v,
+        add_zero_attn,
+        dropout_p,
+        out_proj_weight,
+        out_proj_bias,
+        o.training,
+        o.key_padding_mask.as_ref(),
+        o.need_weights,
+        o.attn_mask.as_ref(),
+        o.use_separate_proj_weight,
+        o.q_proj_weight.as_ref(),
+        o.k_proj_weight.as_ref(),
+        o.v_proj_weight.as_ref(),
+        o.static_k.as_ref(),
+        o.static_v.as_ref(),
+        o.average_attn_weights,
+        o.is_causal,
+    ))
+}
+
 /// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
 #[doc(alias = "torch.nn.functional.multi_margin_loss")]
 #[track_caller]

@@ -171,6 +171,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &attention::FUSED_ATTENTION,
     &attention::FUSED_ATTENTION_BACKWARD,
     &attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU,
+    &attention::ROUNDED_ATTENTION,
+    &attention::MULTI_HEAD_ATTENTION_FORWARD,
     &cells::RNN_TANH_CELL,
     &cells::RNN_RELU_CELL,
     &cells::GRU_CELL,

@@ -666,6 +666,100 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     )
 }
 
+/// Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.
+pub fn rounded_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    (attention::ROUNDED_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
+        query, key, value, attn_mask, is_causal, scale,
+    )
+}
+
+/// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
+///
+/// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+///
+/// Documented defaults: `training = true`, `key_padding_mask = None`, `need_weights = true`, `attn_mask = None`, `use_separate_proj_weight = false`, `q_proj_weight = None`, `k_proj_weight = None`, `v_proj_weight = None`, `static_k = None`, `static_v = None`, `average_attn_weights = true`, `is_causal = false`.
+#[doc(alias = "torch.nn.functional.multi_head_attention_forward")]
+pub fn multi_head_attention_forward(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim_to_check: i64,
+    num_heads: i64,
+    in_proj_weight: Option<&Tensor>,
+    in_proj_bias: Option<&Tensor>,
+    bias_k: Option<&Tensor>,
+    bias_v: Option<&Tensor>,
+    add_zero_attn: bool,
+    dropout_p: f64,
+    out_proj_weight: &Tensor,
+    out_proj_bias: Option<&Tensor>,
+    training: bool,
+    key_padding_mask: Option<&Tensor>,
+    need_weights: bool,
+    attn_mask: Option<&Tensor>,
+    use_separate_proj_weight: bool,
+    q_proj_weight: Option<&Tensor>,
+    k_proj_weight: Option<&Tensor>,
+    v_proj_weight: Option<&Tensor>,
+    static_k: Option<&Tensor>,
+    static_v: Option<&Tensor>,
+    average_attn_weights: bool,
+    is_causal: bool,
+) -> Result<(Tensor, Option<Tensor>)> {
+    (attention::MULTI_HEAD_ATTENTION_FORWARD.get(
+        query.key_set()
+            | key.key_set()
+            | value.key_set()
+            | opt_keys(in_proj_weight)
+            | opt_keys(in_proj_bias)
+            | opt_keys(bias_k)
+            | opt_keys(bias_v)
+            | out_proj_weight.key_set()
+            | opt_keys(out_proj_bias)
+            | opt_keys(key_padding_mask)
+            | opt_keys(attn_mask)
+            | opt_keys(q_proj_weight)
+            | opt_keys(k_proj_weight)
+            | opt_keys(v_proj_weight)
+            | opt_keys(static_k)
+            | opt_keys(static_v),
+    )?)(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        in_proj_weight,
+        in_proj_bias,
+        bias_k,
+        bias_v,
+        add_zero_attn,
+        dropout_p,
+        out_proj_weight,
+        out_proj_bias,
+        training,
+        key_padding_mask,
+        need_weights,
+        attn_mask,
+        use_separate_proj_weight,
+        q_proj_weight,
+        k_proj_weight,
+        v_proj_weight,
+        static_k,
+        static_v,
+        average_attn_weights,
+        is_causal,
+    )
+}
+
 /// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
 ///
 /// Documented defaults: `b_ih = None`, `b_hh = None`.
