@@ -1298,6 +1298,58 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
     expect(ops::linear(input, weight, bias))
 }
 
+/// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
+///
+/// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+#[doc(alias = "torch.nn.functional.linear_cross_entropy")]
+#[track_caller]
+pub fn linear_cross_entropy(input: &Tensor, linear_weight: &Tensor, target: &Tensor) -> Tensor {
+    expect(ops::linear_cross_entropy(
+        input,
+        linear_weight,
+        target,
+        None,
+        None,
+        "mean",
+        None,
+        0.0,
+        false,
+        None,
+        Some("auto"),
+        "auto",
+        None,
+    ))
+}
+
+/// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
+///
+/// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn linear_cross_entropy_with(
+    input: &Tensor,
+    linear_weight: &Tensor,
+    target: &Tensor,
+    o: LinearCrossEntropyOptions,
+) -> Tensor {
+    expect(ops::linear_cross_entropy(
+        input,
+        linear_weight,
+        target,
+        o.linear_bias.as_ref(),
+        o.weight.as_ref(),
+        &o.reduction,
+        o.ignore_index,
+        o.label_smoothing,
+        o.chunked,
+        o.batch_chunk_size,
+        o.chunking_method.as_deref(),
+        &o.acc_policy,
+        o.acc_dtype,
+    ))
+}
+
 /// Applies a linear transformation: `input @ weight.T + bias`.
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]` or none; the result is `[*, out]` or `[*]`.

@@ -17,6 +17,8 @@ pub mod embedding_grad;
 pub mod functional;
 pub mod functions;
 pub mod linear;
+pub mod linear_cross_entropy;
+pub mod linear_cross_entropy_grad;
 pub mod linear_grad;
 pub mod loss;
 pub mod loss_grad;
@@ -235,6 +237,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &embedding::EMBEDDING_BAG,
     &linear::LINEAR,
     &linear::BILINEAR,
+    &linear_cross_entropy::LINEAR_CROSS_ENTROPY,
+    &linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED,
     &loss::FUSED_NLL_LOSS,
     &loss::FUSED_NLL_LOSS_BACKWARD,
     &loss::FUSED_CROSS_ENTROPY,
@@ -340,6 +344,7 @@ fn fill() {
     dropout_grad::fill();
     embedding_grad::fill();
     linear_grad::fill();
+    linear_cross_entropy_grad::fill();
     loss_grad::fill();
     norm_grad::fill();
     padding_grad::fill();

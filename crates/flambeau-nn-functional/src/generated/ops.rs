@@ -4,8 +4,8 @@
 
 #[allow(unused_imports)]
 use super::{
-    activation, attention, cells, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding,
-    pool, prelude::*, vision,
+    activation, attention, cells, conv, dropout, elementwise_loss, embedding, linear, linear_cross_entropy,
+    loss, norm, padding, pool, prelude::*, vision,
 };
 
 /// The input, scaled by the slope below 0.
@@ -1822,6 +1822,81 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     (linear::BILINEAR.get(input1.key_set() | input2.key_set() | weight.key_set() | opt_keys(bias))?)(
         input1, input2, weight, bias,
+    )
+}
+
+/// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
+///
+/// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+///
+/// Documented defaults: `linear_bias = None`, `weight = None`, `reduction = "mean"`, `ignore_index = None`, `label_smoothing = 0.0`, `chunked = false`, `batch_chunk_size = None`, `chunking_method = "auto"`, `acc_policy = "auto"`, `acc_dtype = None`.
+#[doc(alias = "torch.nn.functional.linear_cross_entropy")]
+pub fn linear_cross_entropy(
+    input: &Tensor,
+    linear_weight: &Tensor,
+    target: &Tensor,
+    linear_bias: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    reduction: &str,
+    ignore_index: Option<i64>,
+    label_smoothing: f64,
+    chunked: bool,
+    batch_chunk_size: Option<i64>,
+    chunking_method: Option<&str>,
+    acc_policy: &str,
+    acc_dtype: Option<DType>,
+) -> Result<Tensor> {
+    (linear_cross_entropy::LINEAR_CROSS_ENTROPY.get(
+        input.key_set()
+            | linear_weight.key_set()
+            | target.key_set()
+            | opt_keys(linear_bias)
+            | opt_keys(weight),
+    )?)(
+        input,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        reduction,
+        ignore_index,
+        label_smoothing,
+        chunked,
+        batch_chunk_size,
+        chunking_method,
+        acc_policy,
+        acc_dtype,
+    )
+}
+
+/// Cross-entropy of a linear map by chunks of rows; the gradient works through the same chunks again.
+pub fn linear_cross_entropy_chunked(
+    input: &Tensor,
+    linear_weight: &Tensor,
+    target: &Tensor,
+    linear_bias: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    reduction: &str,
+    ignore_index: i64,
+    batch_chunk_size: i64,
+    acc_dtype: DType,
+) -> Result<Tensor> {
+    (linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED.get(
+        input.key_set()
+            | linear_weight.key_set()
+            | target.key_set()
+            | opt_keys(linear_bias)
+            | opt_keys(weight),
+    )?)(
+        input,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        reduction,
+        ignore_index,
+        batch_chunk_size,
+        acc_dtype,
     )
 }
 

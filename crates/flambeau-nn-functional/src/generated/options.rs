@@ -2714,6 +2714,93 @@ impl BilinearOptions {
     }
 }
 
+/// Keyword arguments of `torch.nn.functional.linear_cross_entropy`.
+#[derive(Clone, Debug)]
+pub struct LinearCrossEntropyOptions {
+    pub(super) linear_bias: Option<Tensor>,
+    pub(super) weight: Option<Tensor>,
+    pub(super) reduction: String,
+    pub(super) ignore_index: Option<i64>,
+    pub(super) label_smoothing: f64,
+    pub(super) chunked: bool,
+    pub(super) batch_chunk_size: Option<i64>,
+    pub(super) chunking_method: Option<String>,
+    pub(super) acc_policy: String,
+    pub(super) acc_dtype: Option<DType>,
+}
+impl Default for LinearCrossEntropyOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl LinearCrossEntropyOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        LinearCrossEntropyOptions {
+            linear_bias: None,
+            weight: None,
+            reduction: "mean".to_string(),
+            ignore_index: None,
+            label_smoothing: 0.0,
+            chunked: false,
+            batch_chunk_size: None,
+            chunking_method: Some("auto".to_string()),
+            acc_policy: "auto".to_string(),
+            acc_dtype: None,
+        }
+    }
+    /// Sets `linear_bias` (default `None`).
+    pub fn linear_bias(mut self, linear_bias: &Tensor) -> Self {
+        self.linear_bias = Some(linear_bias.clone());
+        self
+    }
+    /// Sets `weight` (default `None`).
+    pub fn weight(mut self, weight: &Tensor) -> Self {
+        self.weight = Some(weight.clone());
+        self
+    }
+    /// Sets `reduction` (default `"mean"`).
+    pub fn reduction(mut self, reduction: &str) -> Self {
+        self.reduction = reduction.to_string();
+        self
+    }
+    /// Sets `ignore_index` (default `None`).
+    pub fn ignore_index(mut self, ignore_index: i64) -> Self {
+        self.ignore_index = Some(ignore_index);
+        self
+    }
+    /// Sets `label_smoothing` (default `0.0`).
+    pub fn label_smoothing(mut self, label_smoothing: f64) -> Self {
+        self.label_smoothing = label_smoothing;
+        self
+    }
+    /// Sets `chunked` (default `false`).
+    pub fn chunked(mut self, chunked: bool) -> Self {
+        self.chunked = chunked;
+        self
+    }
+    /// Sets `batch_chunk_size` (default `None`).
+    pub fn batch_chunk_size(mut self, batch_chunk_size: i64) -> Self {
+        self.batch_chunk_size = Some(batch_chunk_size);
+        self
+    }
+    /// Sets `chunking_method` (default `"auto"`).
+    pub fn chunking_method(mut self, chunking_method: &str) -> Self {
+        self.chunking_method = Some(chunking_method.to_string());
+        self
+    }
+    /// Sets `acc_policy` (default `"auto"`).
+    pub fn acc_policy(mut self, acc_policy: &str) -> Self {
+        self.acc_policy = acc_policy.to_string();
+        self
+    }
+    /// Sets `acc_dtype` (default `None`).
+    pub fn acc_dtype(mut self, acc_dtype: DType) -> Self {
+        self.acc_dtype = Some(acc_dtype);
+        self
+    }
+}
+
 /// Keyword arguments of `torch.nn.functional.nll_loss`.
 #[derive(Clone, Debug)]
 pub struct NllLossOptions {

@@ -12,6 +12,7 @@ pub(crate) mod elementwise_loss;
 pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod linear;
+pub mod linear_cross_entropy;
 pub(crate) mod local_norm;
 pub(crate) mod loss;
 pub(crate) mod lp_pool;
