@@ -11,6 +11,10 @@ use crate::transpose::transpose_copy;
 
 /// Terms of a sum that are taken at a time, so that what they read stays in the first cache level.
 const DEPTH: usize = 320;
+/// Elements of a weight that stays in the second cache level beside all else.
+const WEIGHT: usize = 262_144;
+/// Running sums that stay in the second cache level beside the part of the weight they need.
+const SUMS: usize = 65_536;
 
 /// How a channel lies in its copy: `[remainder; 3]` planes of `[size; 3]`.
 struct Grid {
@@ -150,45 +154,56 @@ impl<'a> Plan<'a> {
         let plane = self.limit.iter().product::<usize>();
         let [_, row_step, channel_step] = self.weight;
         let block = (DEPTH / sweep.taps.len().max(1)).max(1);
+        let mut tiles = Vec::with_capacity((range.1 - range.0).div_ceil(COLS));
         let mut pieces = Vec::with_capacity(COLS);
-        with_scratch::<f32, _>(self.rows * COLS, |acc| {
-            column_tiles(range.1 - range.0, |p, n| {
-                let p = range.0 + p;
-                self.pieces(sweep, p, n, &mut pieces);
-                if pieces.is_empty() {
-                    return;
-                }
+        column_tiles(range.1 - range.0, |p, n| {
+            self.pieces(sweep, range.0 + p, n, &mut pieces);
+            if !pieces.is_empty() {
+                tiles.push((range.0 + p, n));
+            }
+        });
+        // A weight that does not stay in the cache by itself: that of some channels serves several tiles in a row.
+        let large = self.rows * self.channels * sweep.taps.len() > WEIGHT;
+        let group = if large { (SUMS / (self.rows * COLS)).clamp(1, tiles.len().max(1)) } else { 1 };
+        with_scratch::<f32, _>(self.rows * COLS * group, |acc| {
+            for tiles in tiles.chunks(group) {
                 for c in (0..self.channels).step_by(block) {
                     for i in (0..self.rows).step_by(ROWS) {
                         let row =
                             |r: usize| w[(i + r).min(self.rows - 1) * row_step + c * channel_step..].as_ptr();
-                        let t = Tile {
-                            rows: std::array::from_fn(row),
-                            m: ROWS.min(self.rows - i),
-                            b: src[c * self.grid.len + p..].as_ptr(),
-                            outer: block.min(self.channels - c),
-                            a_step: channel_step,
-                            b_step: self.grid.len,
-                            inner: &sweep.taps,
-                            n,
-                            c: acc[i * COLS..].as_mut_ptr(),
-                            ldc: COLS,
-                            add: c > 0,
-                        };
-                        // SAFETY: taps stay inside the weight's and the copy's channels; `acc` has a row per result
-                        // channel.
-                        unsafe { tile(&t) };
+                        let rows = std::array::from_fn(row);
+                        for (&(p, n), acc) in tiles.iter().zip(acc.chunks_exact_mut(self.rows * COLS)) {
+                            let t = Tile {
+                                rows,
+                                m: ROWS.min(self.rows - i),
+                                b: src[c * self.grid.len + p..].as_ptr(),
+                                outer: block.min(self.channels - c),
+                                a_step: channel_step,
+                                b_step: self.grid.len,
+                                inner: &sweep.taps,
+                                n,
+                                c: acc[i * COLS..].as_mut_ptr(),
+                                ldc: COLS,
+                                add: c > 0,
+                            };
+                            // SAFETY: taps stay inside the weight's and the copy's channels; `acc` has a row per
+                            // result channel.
+                            unsafe { tile(&t) };
+                        }
                     }
                 }
-                for (i, acc) in acc.chunks_exact(COLS).enumerate() {
-                    let bias = bias.get(i).copied().unwrap_or(0.0);
-                    for &(from, count, to) in &pieces {
-                        let (acc, to) = (&acc[from..from + count], out.wrapping_add(i * plane + to));
-                        // SAFETY: these results are inside the plane, and this chunk's own.
-                        unsafe { store(acc, bias, to, sweep.step[2]) };
+                for (&(p, n), acc) in tiles.iter().zip(acc.chunks_exact(self.rows * COLS)) {
+                    self.pieces(sweep, p, n, &mut pieces);
+                    for (i, acc) in acc.chunks_exact(COLS).enumerate() {
+                        let bias = bias.get(i).copied().unwrap_or(0.0);
+                        for &(from, count, to) in &pieces {
+                            let (acc, to) = (&acc[from..from + count], out.wrapping_add(i * plane + to));
+                            // SAFETY: these results are inside the plane, and this chunk's own.
+                            unsafe { store(acc, bias, to, sweep.step[2]) };
+                        }
                     }
                 }
-            });
+            }
         });
     }
     /// The runs of results among `n` positions: first position, number, place in the plane.

@@ -208,3 +208,46 @@ fn transposed_sizes() {
     assert!(ConvShape::new((1, 4, 2, 3), &[5], &[3], &[1], &[0], &[1]).is_err());
     assert!(ConvShape::new((1, 4, 2, 1), &[5], &[3], &[0], &[0], &[1]).is_err());
 }
+
+/// GFLOP/s of layers of ResNets: `cargo test --release -p flambeau-cpu --lib conv -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures, asserts nothing"]
+fn speed() {
+    set_num_threads(1);
+    for (n, c, size, kernel, stride) in [
+        (1, 64, 56, 3, 1),
+        (8, 64, 56, 3, 1),
+        (1, 256, 14, 3, 1),
+        (8, 256, 14, 3, 1),
+        (8, 512, 7, 3, 1),
+        (8, 128, 56, 3, 2),
+    ] {
+        let s = ConvShape::new(
+            (n, c, c, 1),
+            &[size, size],
+            &[kernel; 2],
+            &[stride; 2],
+            &[kernel / 2; 2],
+            &[1, 1],
+        )
+        .unwrap();
+        let fill = |len: usize| -> Vec<f32> { (0..len).map(|i| (i % 89) as f32 * 0.01).collect() };
+        let (x, w, mut y) = (fill(s.x_len()), fill(s.w_len()), fill(s.y_len()));
+        let gy = y.clone();
+        let (mut gx, mut gw) = (x.clone(), w.clone());
+        let flops = 2.0 * (s.n * s.out_plane() * s.o * s.c * s.taps()) as f64;
+        let time = |f: &mut dyn FnMut()| {
+            let best = (0..30).map(|_| {
+                let t = std::time::Instant::now();
+                f();
+                t.elapsed().as_secs_f64()
+            });
+            let best = best.fold(f64::INFINITY, f64::min);
+            format!("{:.2} ms, {:.0} GFLOP/s", best * 1e3, flops / best * 1e-9)
+        };
+        let a = time(&mut || forward(&s, &x, &w, None, &mut y));
+        let b = time(&mut || backward_input(&s, &gy, &w, &mut gx));
+        let d = time(&mut || backward_weight(&s, &x, &gy, &mut gw));
+        println!("{n} x {c} x {size}^2, {kernel}^2 / {stride}: {a}; for the input {b}; for the weight {d}");
+    }
+}
