@@ -174,7 +174,7 @@ fn direct_paths() {
     let mut rng = Lcg(31);
     type Case<'a> =
         ((usize, usize, usize, usize), &'a [usize], &'a [usize], &'a [usize], &'a [usize], &'a [usize]);
-    let cases: [Case; 12] = [
+    let cases: [Case; 16] = [
         ((2, 16, 24, 1), &[30, 29], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
         ((1, 7, 13, 1), &[17, 50], &[3, 5], &[1, 1], &[1, 2], &[1, 1]),
         ((3, 3, 16, 1), &[40, 41], &[7, 7], &[2, 2], &[3, 3], &[1, 1]),
@@ -187,10 +187,16 @@ fn direct_paths() {
         ((1, 12, 16, 1), &[6, 9, 20], &[3, 2, 3], &[1, 1, 1], &[1, 0, 1], &[1, 1, 1]),
         ((1, 16, 16, 1), &[9, 8, 18], &[2, 3, 3], &[2, 2, 2], &[0, 1, 1], &[1, 1, 2]),
         ((5, 40, 48, 1), &[14, 14], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
+        // whose vectors run along the channels
+        ((8, 64, 80, 1), &[7, 7], &[3, 3], &[1, 1], &[1, 1], &[1, 1]),
+        ((9, 128, 64, 2), &[7, 6], &[3, 3], &[1, 1], &[1, 2], &[1, 1]),
+        ((11, 64, 64, 1), &[8, 9], &[3, 3], &[2, 2], &[1, 1], &[1, 1]),
+        ((7, 64, 61, 1), &[5, 5], &[5, 3], &[1, 1], &[2, 1], &[1, 1]),
     ];
     let before = num_threads();
-    for (channels, input, kernel, stride, pad, dilation) in cases {
+    for (i, (channels, input, kernel, stride, pad, dilation)) in cases.into_iter().enumerate() {
         let s = ConvShape::new(channels, input, kernel, stride, pad, dilation).unwrap();
+        assert!(i < 12 || direct::turns(&s), "{s:?}");
         for threads in [1, 3] {
             set_num_threads(threads);
             check::<f32>(&mut rng, &s);
