@@ -1,8 +1,8 @@
 //! Tests of the driver (layouts, halves, streaming) and of the formulas' edge values.
 
 use super::*;
-use half::{bf16, f16};
 use crate::DType;
+use half::{bf16, f16};
 
 /// Runs an operator on dense inputs.
 fn apply<T: Copy + Default, U: Copy + Default>(
