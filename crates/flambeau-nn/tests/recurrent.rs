@@ -167,7 +167,10 @@ fn errors_are_pytorchs() {
     let packed = pack_padded_sequence(&x, &[3, 1], false, true);
     let (kind, _) = text(try_pad_packed_sequence(&packed, false, 0, Some(2)).unwrap_err());
     assert_eq!(kind, ErrorKind::Value);
-    assert_eq!(text(try_pad_sequence(&[], false, 0.0, "right").unwrap_err()).1, "received an empty list of sequences");
+    assert_eq!(
+        text(try_pad_sequence(&[], false, 0.0, "right").unwrap_err()).1,
+        "received an empty list of sequences"
+    );
     assert!(try_pack_sequence(&[t::zeros(1), t::zeros(2)], true).is_err());
     // batch sizes that lie are errors
     for sizes in [tensor([2, 3]), tensor([2, -1]), tensor([i64::MAX, i64::MAX])] {

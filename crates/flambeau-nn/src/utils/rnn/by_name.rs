@@ -50,17 +50,32 @@ fn inverted(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     one(given.map(|p| try_invert_permutation(&p)).transpose()?)
 }
 fn pack_padded(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let a = Arguments::new("pack_padded_sequence", &["input", "lengths", "batch_first", "enforce_sorted"], args, kwargs)?;
+    let a = Arguments::new(
+        "pack_padded_sequence",
+        &["input", "lengths", "batch_first", "enforce_sorted"],
+        args,
+        kwargs,
+    )?;
     one(try_pack_padded_sequence(&a.must(0)?, &lengths(a.value(1))?, a.or(2, false)?, a.or(3, true)?)?)
 }
 fn pad_packed(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let a = Arguments::new("pad_packed_sequence", &["sequence", "batch_first", "padding_value", "total_length"], args, kwargs)?;
+    let a = Arguments::new(
+        "pad_packed_sequence",
+        &["sequence", "batch_first", "padding_value", "total_length"],
+        args,
+        kwargs,
+    )?;
     let value = a.or(2, Scalar::Float(0.0))?;
     let (padded, lengths) = try_pad_packed_sequence(&a.must(0)?, a.or(1, false)?, value, a.or(3, None)?)?;
     Ok(vec![Value::Tensor(padded), Value::Tensor(lengths)])
 }
 fn pad(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-    let a = Arguments::new("pad_sequence", &["sequences", "batch_first", "padding_value", "padding_side"], args, kwargs)?;
+    let a = Arguments::new(
+        "pad_sequence",
+        &["sequences", "batch_first", "padding_value", "padding_side"],
+        args,
+        kwargs,
+    )?;
     let side = a.or(3, "right".to_owned())?;
     let all = sequences(a.value(0), "pad_sequence")?;
     one(try_pad_sequence(&all, a.or(1, false)?, a.or(2, 0.0)?, &side)?)
