@@ -30,8 +30,16 @@ pub fn linear_cross_entropy_grad(
             ops::cross_entropy(&logits, target, weight, None, ignore_index, None, reduction, 0.0)
         });
     }
-    let job =
-        Job::new(input, linear_weight, target, linear_bias, weight, ignore_index, batch_chunk_size, acc_dtype)?;
+    let job = Job::new(
+        input,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        ignore_index,
+        batch_chunk_size,
+        acc_dtype,
+    )?;
     let mut grad = core::to_copy(&grad.alias_detached(), Some(acc_dtype), None, None, None, false, None)?;
     if reduction == "mean" {
         grad = core::div(&grad, &job.total()?)?;

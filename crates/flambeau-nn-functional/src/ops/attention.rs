@@ -355,7 +355,8 @@ pub(crate) fn composed(
         }
     }
     // a row without any key gives zeros, not NaN
-    let mut p = if added { core::safe_softmax(&scores, -1, None)? } else { core::softmax(&scores, -1, None)? };
+    let mut p =
+        if added { core::safe_softmax(&scores, -1, None)? } else { core::softmax(&scores, -1, None)? };
     if let Some(m) = alive {
         p = core::where_(&m, &p, &number(0)?)?;
     }

@@ -61,7 +61,14 @@ impl Chunking<'_> {
         Ok(())
     }
     /// Rows of a chunk and the dtype of sums for a call.
-    fn resolve(&self, rows: i64, features: i64, classes: i64, dtype: DType, soft: bool) -> Result<(i64, DType)> {
+    fn resolve(
+        &self,
+        rows: i64,
+        features: i64,
+        classes: i64,
+        dtype: DType,
+        soft: bool,
+    ) -> Result<(i64, DType)> {
         self.check()?;
         let halves = wide(dtype) != dtype;
         let compact = match self.acc_policy {
@@ -82,7 +89,8 @@ impl Chunking<'_> {
             let power = (target.max(1) as u64).next_power_of_two() as i64;
             chunk = (power / factor(m).unwrap_or(1)).min(rows);
             if auto && compact {
-                let fitting = if soft { rows / 2 } else { rows.saturating_mul(classes) / (4 * features.max(1)) };
+                let fitting =
+                    if soft { rows / 2 } else { rows.saturating_mul(classes) / (4 * features.max(1)) };
                 let fitting = if fitting >= 1 { 1 << (63 - fitting.leading_zeros()) } else { 1 };
                 chunk = chunk.min(fitting).max(1);
             }
@@ -190,7 +198,8 @@ pub fn linear_cross_entropy(
             linear_bias.map(|b| b.sizes().to_vec()).py_text(),
         ));
     }
-    let flat = |t: &Tensor, sizes: &[i64]| if outputs.len() > 1 { core::reshape(t, sizes) } else { Ok(t.clone()) };
+    let flat =
+        |t: &Tensor, sizes: &[i64]| if outputs.len() > 1 { core::reshape(t, sizes) } else { Ok(t.clone()) };
     let rows: i64 = outputs.iter().product();
     let w = flat(linear_weight, &[rows, features])?;
     let b = linear_bias.map(|b| flat(b, &[rows])).transpose()?;
@@ -212,8 +221,7 @@ fn by_chunks(
     let lead = |t: &Tensor| if batched { Ok(t.clone()) } else { core::unsqueeze(t, 0) };
     let (x, t) = (lead(input)?, lead(target)?);
     let soft = t.dtype().is_floating();
-    let (chunk, acc) =
-        o.resolve(x.size(0), x.size(1), linear_weight.size(0), x.dtype(), soft)?;
+    let (chunk, acc) = o.resolve(x.size(0), x.size(1), linear_weight.size(0), x.dtype(), soft)?;
     let y = super::linear_cross_entropy_chunked(
         &x,
         linear_weight,
@@ -333,8 +341,16 @@ pub fn linear_cross_entropy_chunked(
     batch_chunk_size: i64,
     acc_dtype: DType,
 ) -> Result<Tensor> {
-    let job =
-        Job::new(input, linear_weight, target, linear_bias, weight, ignore_index, batch_chunk_size, acc_dtype)?;
+    let job = Job::new(
+        input,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        ignore_index,
+        batch_chunk_size,
+        acc_dtype,
+    )?;
     let each = if reduction == "none" { "none" } else { "sum" };
     let mut parts = Vec::new();
     for rows in job.chunks() {

@@ -63,11 +63,7 @@ pub fn canonical_mask(mask: Option<&Tensor>, name: &str, dtype: DType) -> Result
     if m.dtype().is_floating() {
         return Ok(Some(m.clone()));
     }
-    ensure!(
-        m.dtype() == DType::Bool,
-        Assertion,
-        "only bool and floating types of {name} are supported"
-    );
+    ensure!(m.dtype() == DType::Bool, Assertion, "only bool and floating types of {name} are supported");
     let zeros = core::zeros_like(m, Some(dtype), None, None, None, None)?;
     core::masked_fill(&zeros, m, Scalar::Float(f64::NEG_INFINITY)).map(Some)
 }
@@ -84,7 +80,13 @@ pub fn warn_of_mismatch(mask: Option<&Tensor>, name: &str, other: Option<&Tensor
 }
 
 /// Query, key and value, each `[length, batch, features]`, after their projections.
-fn packed(query: &Tensor, key: &Tensor, value: &Tensor, w: &Tensor, b: Option<&Tensor>) -> Result<[Tensor; 3]> {
+fn packed(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    w: &Tensor,
+    b: Option<&Tensor>,
+) -> Result<[Tensor; 3]> {
     let e = query.sizes()[2];
     let rows = |start: i64, n: i64| -> Result<(Tensor, Option<Tensor>)> {
         let bias = b.map(|b| core::narrow(b, 0, start * e, n * e)).transpose()?;
@@ -190,15 +192,17 @@ impl Keys {
     /// Both masks in one that broadcasts over `[batch, heads, queries, keys]`.
     fn merged(&self, batch: i64, heads: i64, keys: i64) -> Result<Option<Tensor>> {
         let own = match &self.attn_mask {
-            Some(m) if m.dim() == 3 => {
-                Some(core::reshape(m, &[batch, heads, m.size(1), m.size(2)])?)
-            }
+            Some(m) if m.dim() == 3 => Some(core::reshape(m, &[batch, heads, m.size(1), m.size(2)])?),
             m => m.clone(),
         };
         let Some(p) = &self.padding else { return Ok(own) };
         for (d, want) in [(0, batch), (1, keys)] {
             let got = p.size(d);
-            ensure!(got == want, Assertion, "Expected key_padded_mask.shape[{d}] to be {want}, but got {got}");
+            ensure!(
+                got == want,
+                Assertion,
+                "Expected key_padded_mask.shape[{d}] to be {want}, but got {got}"
+            );
         }
         let p = core::reshape(p, &[batch, 1, 1, keys])?;
         match own {
@@ -345,13 +349,8 @@ pub fn multi_head_attention_forward(
     };
     if add_zero_attn {
         for t in [&mut k, &mut v] {
-            let zero = core::zeros(
-                &[bsz, num_heads, 1, width],
-                Some(t.dtype()),
-                None,
-                Some(t.device()),
-                None,
-            )?;
+            let zero =
+                core::zeros(&[bsz, num_heads, 1, width], Some(t.dtype()), None, Some(t.device()), None)?;
             *t = core::cat(&[t.clone(), zero], 2)?;
         }
         keys.grow()?;
@@ -377,7 +376,19 @@ pub fn multi_head_attention_forward(
         }
         (core::matmul(&p, &v)?, Some(p))
     } else {
-        (super::scaled_dot_product_attention(&q, &k, &v, mask.as_ref(), dropout_p, is_causal, None, false)?, None)
+        (
+            super::scaled_dot_product_attention(
+                &q,
+                &k,
+                &v,
+                mask.as_ref(),
+                dropout_p,
+                is_causal,
+                None,
+                false,
+            )?,
+            None,
+        )
     };
     let out = core::reshape(&core::permute(&attended, &[2, 0, 1, 3])?, &[tgt_len * bsz, embed_dim])?;
     let out = super::linear(&out, out_proj_weight, out_proj_bias)?;

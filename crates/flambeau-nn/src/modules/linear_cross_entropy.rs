@@ -72,9 +72,8 @@ impl FromValue for LinearCrossEntropyOptions {
             Value::Object(o) => o.downcast::<OptionsObject>().map(|o| o.0.clone()),
             _ => None,
         };
-        options.ok_or_else(|| {
-            Error::type_(format!("expected LinearCrossEntropyOptions, not {}", v.type_name()))
-        })
+        options
+            .ok_or_else(|| Error::type_(format!("expected LinearCrossEntropyOptions, not {}", v.type_name())))
     }
 }
 struct OptionsObject(LinearCrossEntropyOptions);

@@ -17,7 +17,8 @@ mod transformer;
 mod transformer_layers;
 
 pub use activation::*;
-pub use attention::{AttentionArgs, MultiheadAttention, MultiheadAttentionOptions, OutProjection, get_fastpath_enabled,
+pub use attention::{
+    AttentionArgs, MultiheadAttention, MultiheadAttentionOptions, OutProjection, get_fastpath_enabled,
     set_fastpath_enabled,
 };
 pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
@@ -130,7 +131,10 @@ macro_rules! by_values {
             fn class(&self) -> &'static str {
                 stringify!($t)
             }
-            fn run(&self, inputs: &[flambeau_core::Tensor]) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
+            fn run(
+                &self,
+                inputs: &[flambeau_core::Tensor],
+            ) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
                 let values: Vec<_> = inputs.iter().cloned().map(flambeau_core::Value::Tensor).collect();
                 let out = crate::object::Run::run_by_name(self, &values, &[])?;
                 let given = out.iter().filter(|v| !matches!(v, flambeau_core::Value::None));

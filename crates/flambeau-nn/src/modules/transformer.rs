@@ -3,9 +3,9 @@
 use super::attention::arguments;
 use super::transformer_layers::DECODER_ARGUMENTS;
 use super::{
-    Activation, DecoderArgs, EncoderArgs, LayerNorm, LayerNormOptions, ModuleList, RMSNorm, TransformerDecoderLayer,
-    TransformerDecoderLayerOptions, TransformerEncoderLayer, TransformerEncoderLayerOptions, by_values,
-    get_fastpath_enabled,
+    Activation, DecoderArgs, EncoderArgs, LayerNorm, LayerNormOptions, ModuleList, RMSNorm,
+    TransformerDecoderLayer, TransformerDecoderLayerOptions, TransformerEncoderLayer,
+    TransformerEncoderLayerOptions, by_values, get_fastpath_enabled,
 };
 use crate::base::Base;
 use crate::forward::{Call, Forward, Layer, has_hooks};
@@ -178,14 +178,22 @@ impl TransformerEncoder {
         let layer = &o.encoder_layer.0;
         let nested = match layer.forbids_nested() {
             Some(why) if o.enable_nested_tensor => {
-                warn(&format!("enable_nested_tensor is True, but self.use_nested_tensor is False because {why}"));
+                warn(&format!(
+                    "enable_nested_tensor is True, but self.use_nested_tensor is False because {why}"
+                ));
                 false
             }
             _ => o.enable_nested_tensor,
         };
         let layers: Vec<_> = (0..o.num_layers).map(|_| layer.try_copy()).collect::<Result<_>>()?;
         let norm = o.norm.take().map(|n| n.0);
-        Ok(TransformerEncoder { base: Base::new(), layers: ModuleList::new(layers), norm, nested, arguments: o })
+        Ok(TransformerEncoder {
+            base: Base::new(),
+            layers: ModuleList::new(layers),
+            norm,
+            nested,
+            arguments: o,
+        })
     }
     /// Runs the layers. Panics with the error's text on inputs that do not fit.
     #[track_caller]
@@ -223,7 +231,12 @@ impl TransformerEncoder {
         })
     }
     /// Positions that PyTorch leaves out by way of nested tensors, `(N, S)`; `None` where it does not.
-    fn left_out(&self, first: &TransformerEncoderLayer, src: &Tensor, padding: &Tensor) -> Result<Option<Tensor>> {
+    fn left_out(
+        &self,
+        first: &TransformerEncoderLayer,
+        src: &Tensor,
+        padding: &Tensor,
+    ) -> Result<Option<Tensor>> {
         let recorded = || {
             flambeau_autograd::is_grad_enabled()
                 && (src.requires_grad() || first.parameters().iter().any(|p| p.requires_grad()))

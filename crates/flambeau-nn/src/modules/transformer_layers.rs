@@ -377,11 +377,7 @@ impl TransformerEncoderLayer {
             );
         }
         let is_causal = args.is_causal.unwrap_or(false);
-        self.blocks(
-            src,
-            &|x| attend(&self.self_attn, x, x, own, padding, is_causal),
-            &self.activation,
-        )
+        self.blocks(src, &|x| attend(&self.self_attn, x, x, own, padding, is_causal), &self.activation)
     }
     fn blocks(
         &self,
@@ -451,16 +447,10 @@ impl<'t> Forward<(&'t Tensor, &'t EncoderArgs)> for TransformerEncoderLayer {
         self.forward_with(src, args)
     }
 }
-by_values!(
-    TransformerEncoderLayer,
-    ["src", "src_mask", "src_key_padding_mask", "is_causal"],
-    1,
-    |m, a| {
-        let args =
-            EncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
-        m.try_forward(&a.must(0)?, &args).map(|y| vec![y])
-    }
-);
+by_values!(TransformerEncoderLayer, ["src", "src_mask", "src_key_padding_mask", "is_causal"], 1, |m, a| {
+    let args = EncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
+    m.try_forward(&a.must(0)?, &args).map(|y| vec![y])
+});
 
 layer_options!(TransformerDecoderLayerOptions, TransformerDecoderLayer, "torch.nn.TransformerDecoderLayer");
 
