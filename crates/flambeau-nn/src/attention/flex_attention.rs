@@ -5,11 +5,11 @@
 //! `(B, H, L, S)`. What is written for one pair works for all: `q.ge(kv)`, `score + bias.i((h, q, kv))`.
 //!
 //! ```
-//! use flambeau_core::functions as torch;
+//! use flambeau_core::{Tensor, functions as torch};
 //! use flambeau_nn::attention::flex_attention::*;
 //!
 //! let (q, k, v) = (torch::randn([1, 2, 8, 4]), torch::randn([1, 2, 8, 4]), torch::randn([1, 2, 8, 4]));
-//! let causal = |_b: &_, _h: &_, q: &flambeau_core::Tensor, kv: &_| q.ge(kv);
+//! let causal = |_b: &Tensor, _h: &Tensor, q: &Tensor, kv: &Tensor| q.ge(kv);
 //! let mask = create_block_mask_with(causal, None, None, 8, 8, &BlockMaskOptions::new().block_size((4, 4)));
 //! assert_eq!(mask.sparsity(), 25.0);
 //! let options = FlexAttentionOptions::new().block_mask(&mask).score_mod(|s, _, _, q, kv| s - &(q - kv) * 0.5);
