@@ -98,6 +98,18 @@ pub mod nn {
     }
 }
 
+/// Switches of implementations (`torch.backends`).
+pub mod backends {
+    /// Which attention runs (`torch.backends.cuda`); the switches hold on the CPU too.
+    pub mod cuda {
+        pub use flambeau_nn::attention::switches::*;
+    }
+    /// PyTorch's inference path of attention modules (`torch.backends.mha`).
+    pub mod mha {
+        pub use flambeau_nn::{get_fastpath_enabled, set_fastpath_enabled};
+    }
+}
+
 /// Gradients (`torch.autograd`).
 pub mod autograd {
     pub use flambeau_autograd::{
