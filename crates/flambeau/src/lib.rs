@@ -98,6 +98,11 @@ pub mod nn {
     }
 }
 
+/// Functions of functions (`torch.func`).
+pub mod func {
+    pub use flambeau_nn::utils::stateless::{functional_call, functional_call_with};
+}
+
 /// Gradients (`torch.autograd`).
 pub mod autograd {
     pub use flambeau_autograd::{
