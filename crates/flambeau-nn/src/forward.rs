@@ -56,6 +56,15 @@ impl HookOutput for (Tensor, Tensor) {
         Some((a, b))
     }
 }
+impl HookOutput for (Tensor, (Tensor, Tensor)) {
+    fn tensors(&self) -> Vec<Tensor> {
+        vec![self.0.clone(), self.1.0.clone(), self.1.1.clone()]
+    }
+    fn of(tensors: Vec<Tensor>) -> Option<Self> {
+        let [a, b, c] = <[Tensor; 3]>::try_from(tensors).ok()?;
+        Some((a, (b, c)))
+    }
+}
 impl HookOutput for Vec<Tensor> {
     fn tensors(&self) -> Vec<Tensor> {
         self.clone()
@@ -106,4 +115,11 @@ call!(
     (&'a Tensor, &'a Tensor, &'a Tensor),
     |i| [i.0, i.1, i.2],
     |n| [a, b, c] => (a, b, c)
+);
+call!(
+    'x,
+    (&'x Tensor, (&'x Tensor, &'x Tensor)),
+    (&'a Tensor, (&'a Tensor, &'a Tensor)),
+    |i| [i.0, i.1.0, i.1.1],
+    |n| [a, b, c] => (a, (b, c))
 );
