@@ -8,6 +8,7 @@ pub mod fusion;
 pub mod parametrizations;
 pub mod parametrize;
 pub mod prune;
+pub mod rnn;
 mod slot;
 mod spectral_norm;
 pub mod stateless;
