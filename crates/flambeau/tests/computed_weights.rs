@@ -152,7 +152,8 @@ for i, text in enumerate(open(folder + "/cases").read().splitlines()):
     m.eval()
     out[str(i)] = {"start": start, "y": ys[1], "grads": grads, "end": m.state_dict(), "last": m(x).detach(), "text": repr(m)}
     theirs = torch.load(f"{folder}/{i}.pt")
-    assert str(m.load_state_dict(theirs["state"])) == "<All keys matched successfully>"
+    if "remove_spectral" not in text:  # PyTorch forgets to take a hook away, and refuses its own dict
+        assert str(m.load_state_dict(theirs["state"])) == "<All keys matched successfully>"
     assert torch.allclose(m(x), theirs["last"], rtol=1e-4, atol=1e-5), text
     want = getattr(m.state_dict(), "_metadata")
     assert theirs["state"]._metadata == want, (text, theirs["state"]._metadata, want)
@@ -249,43 +250,52 @@ fn computed_weights_are_pytorchs() {
 
 const RESNET: &str = include_str!("resnet/resnet.py");
 
+/// The network, inputs and classes of the seed.
+fn drawn(width: i64) -> (resnet::ResNet18, Tensor, Tensor) {
+    torch::manual_seed(7);
+    (resnet::ResNet18::new(10, width), torch::randn([4, 3, 32, 32]), torch::randint(10, [4]))
+}
+
 #[test]
 fn a_resnet_trains_as_in_pytorch() {
     let Some(python) = common::python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    torch::manual_seed(7);
-    let net = resnet::ResNet18::new(10);
-    let x = torch::randn([4, 3, 32, 32]);
-    let y = torch::randint(10, [4]);
-    torch::save(&net.state_dict(), at("start.pt")).unwrap();
-    let mut opt = SGD::new(net.parameters(), 0.002);
-    let mut losses = Vec::new();
-    for _ in 0..20 {
-        opt.zero_grad();
-        let loss = torch::nn::functional::cross_entropy(&net.call(&x), &y);
-        losses.push(loss.item::<f64>());
-        loss.backward();
-        opt.step();
-    }
+    let (net, x, _) = drawn(64);
+    let start = copy(&net.state_dict());
+    net.call(&x);
     net.eval();
     let logits = net.call(&x).detach();
     let all = dict([
-        ("state", &net.state_dict() as &dyn torch::serialization::ToTree),
+        ("start", &start as &dyn torch::serialization::ToTree),
+        ("state", &net.state_dict()),
         ("logits", &logits),
-        ("x", &x),
-        ("y", &y),
     ]);
     torch::save(&all, at("ours.pt")).unwrap();
     common::output(Command::new(python).args(["-c", RESNET]).arg(folder.path()), "");
     let theirs = torch::load(at("theirs.pt")).unwrap();
-    let curve = tensor(theirs.get("losses")).to_vec::<f64>();
-    for (i, (a, b)) in losses.iter().zip(&curve).enumerate() {
-        assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "step {i}: {a} and not {b}\n{losses:?}\n{curve:?}");
+    let state = |name: &str| nn::StateDict::from_tree(theirs.get(name).unwrap()).unwrap();
+    close("logits of the seed", &logits, tensor(theirs.get("logits")), 1e-5);
+    net.load_state_dict(&state("state")).unwrap();
+    close("logits", &net.call(&x).detach(), tensor(theirs.get("logits")), 1e-5);
+
+    let (mut net, x, y) = drawn(16);
+    net.double();
+    let x = x.to(f64);
+    let mut opt = torch::optim::SGD::with_options(
+        net.parameters(),
+        torch::optim::SGDOptions::new().lr(0.02).momentum(0.9),
+    )
+    .unwrap();
+    for (i, want) in tensor(theirs.get("losses")).to_vec::<f64>().into_iter().enumerate() {
+        opt.zero_grad();
+        let loss = torch::nn::functional::cross_entropy(&net.call(&x), &y);
+        let got = loss.item::<f64>();
+        assert!((got - want).abs() < 1e-4, "step {i}: {got} and not {want}");
+        loss.backward();
+        opt.step();
     }
-    assert!(losses[19] < losses[0] / 2.0, "{losses:?}");
-    let fresh = resnet::ResNet18::new(10);
-    fresh.eval();
-    fresh.load_state_dict(&nn::StateDict::from_tree(theirs.get("state").unwrap()).unwrap()).unwrap();
-    close("logits", &fresh.call(&x).detach(), tensor(theirs.get("logits")), 1e-5);
+    for (name, want) in state("trained").iter() {
+        close(name, net.state_dict().get(name).unwrap(), want, 1e-4);
+    }
 }

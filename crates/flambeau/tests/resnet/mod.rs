@@ -1,4 +1,4 @@
-//! ResNet-18 (He et al. 2016), in torchvision's layout.
+//! ResNet-18 (He et al. 2016), in torchvision's layout, 64 channels wide or narrower.
 
 use torch::nn;
 use torch::prelude::*;
@@ -56,19 +56,19 @@ pub struct ResNet18 {
     fc: nn::Linear,
 }
 impl ResNet18 {
-    pub fn new(classes: i64) -> Self {
+    pub fn new(classes: i64, w: i64) -> Self {
         let layer = |i, o, stride| nn::Sequential::new((BasicBlock::new(i, o, stride), BasicBlock::new(o, o, 1)));
         ResNet18 {
-            conv1: nn::Conv2dOptions::new(3, 64, 7).stride(2).padding(3).bias(false).build(),
-            bn1: nn::BatchNorm2d::new(64),
+            conv1: nn::Conv2dOptions::new(3, w, 7).stride(2).padding(3).bias(false).build(),
+            bn1: nn::BatchNorm2d::new(w),
             relu: nn::ReLU::new(),
             maxpool: nn::MaxPool2dOptions::new(3).stride(2).padding(1).build(),
-            layer1: layer(64, 64, 1),
-            layer2: layer(64, 128, 2),
-            layer3: layer(128, 256, 2),
-            layer4: layer(256, 512, 2),
+            layer1: layer(w, w, 1),
+            layer2: layer(w, 2 * w, 2),
+            layer3: layer(2 * w, 4 * w, 2),
+            layer4: layer(4 * w, 8 * w, 2),
             avgpool: nn::AdaptiveAvgPool2d::new((1, 1)),
-            fc: nn::Linear::new(512, classes),
+            fc: nn::Linear::new(8 * w, classes),
         }
     }
 }
