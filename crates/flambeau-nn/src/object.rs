@@ -174,7 +174,8 @@ impl Object for ModuleObject {
                 Ok(Vec::new())
             }),
             ("load_state_dict", [Value::Dict(d)]) => {
-                let tensor = |(n, v): &(String, Value)| -> Result<_> { Ok((n.clone(), Tensor::from_value(v)?)) };
+                let tensor =
+                    |(n, v): &(String, Value)| -> Result<_> { Ok((n.clone(), Tensor::from_value(v)?)) };
                 let state = d.iter().map(tensor).collect::<Result<StateDict>>()?;
                 self.with(|m| Ok(vec![Value::Str(m.load_state_dict(&state)?.to_string())]))
             }

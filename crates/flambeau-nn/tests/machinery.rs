@@ -46,7 +46,8 @@ fn hooks_run_in_order() {
         }
     };
     m.register_forward_pre_hook(note("pre 1"));
-    let first = m.try_base().unwrap().register_forward_pre_hook_with(note("pre 0"), HookOptions::new().prepend(true));
+    let first =
+        m.try_base().unwrap().register_forward_pre_hook_with(note("pre 0"), HookOptions::new().prepend(true));
     m.register_forward_hook(after("post 1"));
     m.try_base().unwrap().register_forward_hook_with(after("post 0"), HookOptions::new().prepend(true));
     let global = nn::modules::module::register_module_forward_pre_hook(note("all pre"));
@@ -146,7 +147,10 @@ fn state_dict_hooks_and_options() {
     let net = nn::Sequential::new((nn::Linear::new(1, 1), nn::ReLU::new()));
     let inner = net[0].as_module();
     let speak = say.clone();
-    inner.base().unwrap().register_state_dict_pre_hook(move |_, prefix, keep| speak(&format!("{prefix} {keep}")));
+    inner
+        .base()
+        .unwrap()
+        .register_state_dict_pre_hook(move |_, prefix, keep| speak(&format!("{prefix} {keep}")));
     net.register_state_dict_post_hook(|_, state, prefix| {
         let bias = state.remove(&format!("{prefix}0.bias")).unwrap();
         state.insert(format!("{prefix}0.shift"), bias);
@@ -240,12 +244,24 @@ fn members_at_run_time() {
     let text = "Linear(\n  in_features=2, out_features=2, bias=True\n  (extra): Linear(in_features=1, out_features=1, bias=True)\n)";
     assert_eq!(m.to_string(), text);
     let key = |r: Result<()>| r.unwrap_err().message().to_owned();
-    assert_eq!(key(m.register_parameter("weight", Parameter::new(t(&[1.], &[1])))), "attribute 'weight' already exists");
+    assert_eq!(
+        key(m.register_parameter("weight", Parameter::new(t(&[1.], &[1])))),
+        "attribute 'weight' already exists"
+    );
     assert_eq!(key(m.register_buffer("a.b", Buffer::new(t(&[1.], &[1])))), "buffer name can't contain \".\"");
-    assert_eq!(key(m.register_parameter("", Parameter::new(t(&[1.], &[1])))), "parameter name can't be empty string \"\"");
-    assert_eq!(key(m.register_module("a.b", Box::new(nn::ReLU::new()))), "module name can't contain \".\", got: a.b");
+    assert_eq!(
+        key(m.register_parameter("", Parameter::new(t(&[1.], &[1])))),
+        "parameter name can't be empty string \"\""
+    );
+    assert_eq!(
+        key(m.register_module("a.b", Box::new(nn::ReLU::new()))),
+        "module name can't contain \".\", got: a.b"
+    );
     let computed = Parameter::of_leaf(m.weight.tensor() * 2.0);
-    assert!(key(m.register_parameter("w2", computed)).starts_with("Cannot assign non-leaf Tensor to parameter 'w2'."));
+    assert!(
+        key(m.register_parameter("w2", computed))
+            .starts_with("Cannot assign non-leaf Tensor to parameter 'w2'.")
+    );
     assert_eq!(m.get_parameter("extra").unwrap_err().message(), "`extra` is not an nn.Parameter");
     assert_eq!(m.get_buffer("scale").unwrap_err().message(), "`scale` is not a buffer");
     m.double();
@@ -253,13 +269,24 @@ fn members_at_run_time() {
     assert_eq!(m.get_submodule("extra").unwrap().parameters()[0].dtype(), DType::F64);
     m.set_submodule("extra", Box::new(nn::ReLU::new()), true).unwrap();
     assert_eq!(m.get_submodule("extra").unwrap().type_name(), "ReLU");
-    assert_eq!(key(m.set_submodule("", Box::new(nn::ReLU::new()), false)), "Cannot set the submodule without a target name!");
-    assert_eq!(key(m.set_submodule("none", Box::new(nn::ReLU::new()), true)), "Linear has no attribute `none`");
-    assert_eq!(key(m.set_submodule("weight", Box::new(nn::ReLU::new()), false)), "`weight` is not an nn.Module");
+    assert_eq!(
+        key(m.set_submodule("", Box::new(nn::ReLU::new()), false)),
+        "Cannot set the submodule without a target name!"
+    );
+    assert_eq!(
+        key(m.set_submodule("none", Box::new(nn::ReLU::new()), true)),
+        "Linear has no attribute `none`"
+    );
+    assert_eq!(
+        key(m.set_submodule("weight", Box::new(nn::ReLU::new()), false)),
+        "`weight` is not an nn.Module"
+    );
     let mut net = nn::Sequential::new((nn::Linear::new(1, 1), nn::ReLU::new()));
     net.set_submodule("0", Box::new(nn::LinearOptions::new(1, 3).bias(false).build()), true).unwrap();
     assert_eq!(net.parameters()[0].sizes(), [3, 1]);
-    assert!(key(net.set_submodule("0", Box::new(nn::ReLU::new()), true)).contains("holds modules of one type"));
+    assert!(
+        key(net.set_submodule("0", Box::new(nn::ReLU::new()), true)).contains("holds modules of one type")
+    );
     // a hook sees and replaces what is registered
     let hook = nn::modules::module::register_module_parameter_registration_hook(|_, name, p| {
         (name == "doubled").then(|| Parameter::new(p.tensor().alias_detached() * 2.0))
@@ -273,7 +300,9 @@ fn members_at_run_time() {
 fn named_members_take_options() {
     let shared = Arc::new(nn::Linear::new(1, 1));
     let m = nn::ModuleList::new([shared.clone(), shared]);
-    let names = |o: NamedOptions| -> Vec<String> { m.named_parameters_with(&o).into_iter().map(|(n, _)| n).collect() };
+    let names = |o: NamedOptions| -> Vec<String> {
+        m.named_parameters_with(&o).into_iter().map(|(n, _)| n).collect()
+    };
     assert_eq!(names(NamedOptions::new().prefix("net")), ["net.0.weight", "net.0.bias"]);
     let all = NamedOptions::new().remove_duplicate(false);
     assert_eq!(names(all.clone()), ["0.weight", "0.bias", "1.weight", "1.bias"]);
@@ -293,7 +322,10 @@ fn conversions() {
     assert!(m.parameters()[0].is_contiguous_format(MemoryFormat::ChannelsLast));
     let mut meta = nn::LinearOptions::new(2, 3).device(Device::Meta).build();
     meta.to_empty(Device::Cpu);
-    assert_eq!((meta.weight.device(), meta.weight.sizes(), meta.weight.requires_grad()), (Device::Cpu, &[3, 2][..], true));
+    assert_eq!(
+        (meta.weight.device(), meta.weight.sizes(), meta.weight.requires_grad()),
+        (Device::Cpu, &[3, 2][..], true)
+    );
     let mut c = nn::Conv2d::new(3, 4, 2);
     utils::convert_conv2d_weight_memory_format(&mut c, MemoryFormat::ChannelsLast).unwrap();
     assert!(c.weight.is_contiguous_format(MemoryFormat::ChannelsLast));
@@ -343,7 +375,8 @@ fn parametrized_weights() {
     // the parameter stays the same one for optimizers
     assert!(m.get_parameter("parametrizations.weight.original").unwrap().is_same(&first));
     assert!(m.weight.is_computed() && m.weight.sizes() == [2, 2] && m.weight.dtype() == DType::F32);
-    let close = |a: Vec<f32>, b: &[f32]| assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5), "{a:?} {b:?}");
+    let close =
+        |a: Vec<f32>, b: &[f32]| assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5), "{a:?} {b:?}");
     close(m.weight.value().to_vec::<f32>(), &[2., 4., 6., 8.]);
     close(m.weight.to_vec::<f32>(), &[2., 4., 6., 8.]);
     assert!(m.weight.try_data::<f32>().is_err());
@@ -354,7 +387,10 @@ fn parametrized_weights() {
     );
     assert_eq!(m.get_parameter("weight").unwrap_err().message(), "`weight` is not an nn.Parameter");
     let e = m.load_state_dict(&StateDict::new()).unwrap_err();
-    assert!(e.message().starts_with("Error(s) in loading state_dict for ParametrizedLinear:\n\tMissing key(s)"), "{e}");
+    assert!(
+        e.message().starts_with("Error(s) in loading state_dict for ParametrizedLinear:\n\tMissing key(s)"),
+        "{e}"
+    );
     // gradients reach the original: d(2 exp(o) x)/do
     m.call(&t(&[1., 1.], &[1, 2])).sum().backward();
     close(first.grad().unwrap().to_vec::<f32>(), &[2., 4., 6., 8.]);
@@ -450,7 +486,12 @@ fn orthogonal_weights_are_orthogonal() {
                     let error = (m.weight.value() - &q).abs().max().item::<f64>();
                     assert!(error < 1e-12, "{map:?} {n}x{k}: {error}");
                 } else if map != OrthogonalMap::Householder {
-                    assert!(assigned.unwrap_err().message().starts_with("It is not possible to assign to the matrix"));
+                    assert!(
+                        assigned
+                            .unwrap_err()
+                            .message()
+                            .starts_with("It is not possible to assign to the matrix")
+                    );
                 }
             }
         }
@@ -469,7 +510,10 @@ fn pruned_weights() {
     let zeros = |t: &Tensor| t.to_vec::<f32>().iter().filter(|w| **w == 0.0).count();
     assert!(zeros(&m.weight.value()) >= 6);
     m.call(&t(&[1.; 4], &[1, 4])).sum().backward();
-    assert_eq!(before.grad().unwrap().to_vec::<f32>(), m.state_dict().get("weight_mask").unwrap().to_vec::<f32>());
+    assert_eq!(
+        before.grad().unwrap().to_vec::<f32>(),
+        m.state_dict().get("weight_mask").unwrap().to_vec::<f32>()
+    );
     m.half();
     assert_eq!(m.weight.value().dtype(), DType::F16);
     m.float();
@@ -505,7 +549,10 @@ fn pruned_weights() {
     );
     let method = prune::RandomStructured::try_new(1, 0).unwrap();
     let mut root = nn::Sequential::new((m,));
-    assert!(text(prune::global_unstructured(&mut root, &["0.weight"], method, None)).starts_with("Only \"unstructured\""));
+    assert!(
+        text(prune::global_unstructured(&mut root, &["0.weight"], method, None))
+            .starts_with("Only \"unstructured\"")
+    );
 }
 
 #[test]
@@ -607,7 +654,10 @@ fn gradients_are_clipped() {
     set(&[f32::NAN, 0., 0., 0.]);
     let strict = utils::ClipGradOptions::new().error_if_nonfinite(true);
     let e = utils::clip_grad_norm_with(&m.parameters(), 1.0, strict).unwrap_err();
-    assert!(e.message().starts_with("The total norm of order 2.0 for gradients from `parameters` is non-finite"), "{e}");
+    assert!(
+        e.message().starts_with("The total norm of order 2.0 for gradients from `parameters` is non-finite"),
+        "{e}"
+    );
     assert_eq!(utils::get_total_norm(&[]).unwrap().item::<f32>(), 0.0);
     let half = t(&[3.], &[1]).try_to(DType::F16).unwrap();
     assert_eq!(utils::get_total_norm(&[half, t(&[4.], &[1])]).unwrap().dtype(), DType::F32);
@@ -618,7 +668,8 @@ fn gradients_are_clipped() {
 
 #[test]
 fn fused_layers_compute_the_same() {
-    let net = nn::Sequential::new((nn::Conv2dOptions::new(2, 3, 2).bias(false).build(), nn::BatchNorm2d::new(3)));
+    let net =
+        nn::Sequential::new((nn::Conv2dOptions::new(2, 3, 2).bias(false).build(), nn::BatchNorm2d::new(3)));
     let x = Tensor::from_vec_raw((0..32).map(|i| (i as f32).sin()).collect(), &[1, 2, 4, 4]).unwrap();
     net.call(&x);
     let (conv, bn) = (
@@ -643,7 +694,9 @@ fn fused_layers_compute_the_same() {
     }
     let wrong = nn::BatchNorm1d::new(2);
     wrong.eval();
-    assert!(utils::fuse_linear_bn_eval(&linear, &wrong).unwrap_err().message().ends_with("bn.num_features=2"));
+    assert!(
+        utils::fuse_linear_bn_eval(&linear, &wrong).unwrap_err().message().ends_with("bn.num_features=2")
+    );
 }
 
 #[test]
@@ -652,7 +705,8 @@ fn containers() {
     let mut s = nn::Sequential::new((l(1), l(2)));
     s.insert(1, nn::ReLU::new()).unwrap();
     s.extend(nn::Sequential::new((nn::Tanh::new(),)));
-    let classes = |s: &nn::Sequential| -> Vec<String> { s.iter().map(|m| m.type_name().into_owned()).collect() };
+    let classes =
+        |s: &nn::Sequential| -> Vec<String> { s.iter().map(|m| m.type_name().into_owned()).collect() };
     assert_eq!(classes(&s), ["Linear", "ReLU", "Linear", "Tanh"]);
     assert_eq!(s.pop(-1).unwrap().type_name(), "Tanh");
     s.set(0, nn::Sigmoid::new()).unwrap();

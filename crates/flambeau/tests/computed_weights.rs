@@ -77,18 +77,24 @@ const CASES: &[Case] = &[
     ("prune.ln_structured(conv,'weight',amount=0.5,n=float('inf'),dim=-3)", || {
         conv(|m| prune::ln_structured(m, "weight", 0.5, f64::INFINITY, -3, None))
     }),
-    ("prune.random_unstructured(prune.l1_unstructured(L(5,7),'weight',amount=0.3),'weight',amount=0.5)", || {
-        linear(5, 7, |m| {
-            prune::l1_unstructured(m, "weight", 0.3, None)?;
-            prune::random_unstructured(m, "weight", 0.5)
-        })
-    }),
-    ("prune.random_structured(prune.ln_structured(L(5,7),'weight',amount=2,n=2,dim=0),'weight',amount=2,dim=0)", || {
-        linear(5, 7, |m| {
-            prune::ln_structured(m, "weight", 2, 2, 0, None)?;
-            prune::random_structured(m, "weight", 2, 0)
-        })
-    }),
+    (
+        "prune.random_unstructured(prune.l1_unstructured(L(5,7),'weight',amount=0.3),'weight',amount=0.5)",
+        || {
+            linear(5, 7, |m| {
+                prune::l1_unstructured(m, "weight", 0.3, None)?;
+                prune::random_unstructured(m, "weight", 0.5)
+            })
+        },
+    ),
+    (
+        "prune.random_structured(prune.ln_structured(L(5,7),'weight',amount=2,n=2,dim=0),'weight',amount=2,dim=0)",
+        || {
+            linear(5, 7, |m| {
+                prune::ln_structured(m, "weight", 2, 2, 0, None)?;
+                prune::random_structured(m, "weight", 2, 0)
+            })
+        },
+    ),
     ("prune.remove(prune.l1_unstructured(L(5,7),'weight',amount=0.5),'weight')", || {
         linear(5, 7, |m| {
             prune::l1_unstructured(m, "weight", 0.5, None)?;
@@ -211,10 +217,8 @@ fn computed_weights_are_pytorchs() {
     std::fs::write(at("cases"), lines.join("\n")).unwrap();
     let ours: Vec<Run> = CASES.iter().enumerate().map(|(i, (_, build))| run(i as i64, *build)).collect();
     for (i, r) in ours.iter().enumerate() {
-        let both = dict([
-            ("state", &r.model.state_dict() as &dyn torch::serialization::ToTree),
-            ("last", &r.last),
-        ]);
+        let both =
+            dict([("state", &r.model.state_dict() as &dyn torch::serialization::ToTree), ("last", &r.last)]);
         torch::save(&both, at(&format!("{i}.pt"))).unwrap();
     }
     common::output(Command::new(python).args(["-c", SCRIPT]).arg(folder.path()), "");
@@ -227,7 +231,12 @@ fn computed_weights_are_pytorchs() {
         for (name, want) in start.iter() {
             let got = r.start.get(name).unwrap_or_else(|| panic!("{text}: no {name}"));
             // a mask is exact; what was computed with other sums is not
-            close(&format!("{text}: {name} at first"), got, want, if name.ends_with("mask") { 0.0 } else { 2e-6 });
+            close(
+                &format!("{text}: {name} at first"),
+                got,
+                want,
+                if name.ends_with("mask") { 0.0 } else { 2e-6 },
+            );
         }
         assert_eq!(start.len(), r.start.len(), "{text}");
         close(&format!("{text}: output"), &r.y, tensor(t.get("y")), 1e-5);
@@ -244,7 +253,12 @@ fn computed_weights_are_pytorchs() {
         fresh.load_state_dict(&end).unwrap();
         torch::manual_seed(i as u64);
         drop(build());
-        close(&format!("{text}: loaded"), &fresh.call(&torch::randn([3, 5])).detach(), tensor(t.get("last")), 1e-5);
+        close(
+            &format!("{text}: loaded"),
+            &fresh.call(&torch::randn([3, 5])).detach(),
+            tensor(t.get("last")),
+            1e-5,
+        );
     }
 }
 

@@ -57,7 +57,8 @@ pub struct ResNet18 {
 }
 impl ResNet18 {
     pub fn new(classes: i64, w: i64) -> Self {
-        let layer = |i, o, stride| nn::Sequential::new((BasicBlock::new(i, o, stride), BasicBlock::new(o, o, 1)));
+        let layer =
+            |i, o, stride| nn::Sequential::new((BasicBlock::new(i, o, stride), BasicBlock::new(o, o, 1)));
         ResNet18 {
             conv1: nn::Conv2dOptions::new(3, w, 7).stride(2).padding(3).bias(false).build(),
             bn1: nn::BatchNorm2d::new(w),
