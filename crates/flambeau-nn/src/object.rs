@@ -204,7 +204,7 @@ impl Object for ModuleObject {
     }
 }
 impl ModuleObject {
-    fn with_mut<R>(&self, f: impl FnOnce(&mut dyn Run) -> Result<R>) -> Result<R> {
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(&mut dyn Run) -> Result<R>) -> Result<R> {
         match &mut *self.inner.write().unwrap_or_else(|e| e.into_inner()) {
             Some(m) => f(&mut **m),
             None => Err(Error::runtime("the module is part of another one")),

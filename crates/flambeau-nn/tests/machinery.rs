@@ -767,3 +767,23 @@ fn containers_by_name() {
     let e = construct("torch.nn.Sequential", &[], &[("x".into(), Value::Int(1))]).unwrap_err();
     assert_eq!(e.message(), "Sequential.__init__() got an unexpected keyword argument 'x'");
 }
+
+#[test]
+fn modules_are_changed_by_name() {
+    use flambeau_core::library::call;
+    let linear = Value::Object(construct("torch.nn.Linear", &[4i64.into(), 3i64.into()], &[]).unwrap());
+    let Value::Object(o) = &linear else { unreachable!() };
+    let amount = [("amount".to_owned(), Value::Float(0.5))];
+    call("torch.nn.utils.prune.l1_unstructured", &[linear.clone(), Value::Str("weight".into())], &amount)
+        .unwrap();
+    let pruned = || call("torch.nn.utils.prune.is_pruned", std::slice::from_ref(&linear), &[]).unwrap();
+    assert!(matches!(pruned()[..], [Value::Bool(true)]));
+    call("torch.nn.utils.prune.remove", &[linear.clone(), Value::Str("weight".into())], &[]).unwrap();
+    assert!(matches!(pruned()[..], [Value::Bool(false)]));
+    call("torch.nn.utils.parametrizations.orthogonal", std::slice::from_ref(&linear), &[]).unwrap();
+    assert!(o.repr().starts_with("ParametrizedLinear("), "{}", o.repr());
+    assert_eq!(o.call(&[t(&[1.; 4], &[1, 4]).into()], &[]).unwrap().len(), 1);
+    let e = call("torch.nn.utils.prune.identity", &[Value::Int(1), Value::Str("weight".into())], &[])
+        .unwrap_err();
+    assert_eq!(e.message(), "expected a Module, got int");
+}
