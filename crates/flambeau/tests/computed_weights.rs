@@ -166,6 +166,9 @@ for i, text in enumerate(open(folder + "/cases").read().splitlines()):
 torch.save(out, folder + "/theirs.pt")
 "#;
 
+/// The generator is one for the process: the tests take turns.
+static TURNS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// A run of our side, as the Python side does it.
 struct Run {
     start: nn::StateDict,
@@ -211,6 +214,7 @@ fn tensor(t: Option<&Tree<Tensor>>) -> &Tensor {
 #[test]
 fn computed_weights_are_pytorchs() {
     let Some(python) = common::python() else { return };
+    let _turn = TURNS.lock().unwrap_or_else(|e| e.into_inner());
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let lines: Vec<&str> = CASES.iter().map(|(text, _)| *text).collect();
@@ -273,6 +277,7 @@ fn drawn(width: i64) -> (resnet::ResNet18, Tensor, Tensor) {
 #[test]
 fn a_resnet_trains_as_in_pytorch() {
     let Some(python) = common::python() else { return };
+    let _turn = TURNS.lock().unwrap_or_else(|e| e.into_inner());
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let (net, x, _) = drawn(64);
