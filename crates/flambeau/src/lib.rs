@@ -109,6 +109,10 @@ pub mod backends {
         pub use flambeau_nn::{get_fastpath_enabled, set_fastpath_enabled};
     }
 }
+/// Functions of functions (`torch.func`).
+pub mod func {
+    pub use flambeau_nn::utils::stateless::{functional_call, functional_call_with};
+}
 
 /// Gradients (`torch.autograd`).
 pub mod autograd {
