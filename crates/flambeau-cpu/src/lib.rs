@@ -44,6 +44,7 @@ pub mod parallel;
 pub mod pointwise;
 pub mod pool;
 pub mod real;
+pub mod recurrent;
 pub mod reduce;
 pub mod rng;
 pub mod scan;
