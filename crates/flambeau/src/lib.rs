@@ -68,7 +68,6 @@ pub use flambeau_core::{
 };
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_nn_functional::generated::options::*;
-pub use flambeau_optim as optim;
 pub use flambeau_serialization::tensors::{load, save};
 
 #[doc(hidden)]
@@ -96,6 +95,12 @@ pub mod nn {
         pub use flambeau_core::generated::functional::*;
         pub use flambeau_nn_functional::functional::*;
     }
+}
+
+/// Optimizers, schedules and averages of models (`torch.optim`).
+#[doc(alias = "torch.optim")]
+pub mod optim {
+    pub use flambeau_optim::*;
 }
 
 /// Gradients (`torch.autograd`).
