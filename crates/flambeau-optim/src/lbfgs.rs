@@ -252,7 +252,8 @@ impl LBFGSOptions {
                     let (d, al) = direction(&m, &g)?;
                     m.d = d;
                     // as long as the history may become, within reason
-                    let mut entry = vec![Value::None; self.history_size.clamp(al.len() as i64, 1 << 16) as usize];
+                    let mut entry =
+                        vec![Value::None; self.history_size.min(1 << 16).max(al.len() as i64) as usize];
                     for (e, al) in entry.iter_mut().zip(al) {
                         *e = zero_dim(al, &g)?;
                     }

@@ -8,7 +8,7 @@ SHAPES = [(3, 4), (5,), (), (2, 3, 2)]
 WD, MAX = {"weight_decay": 0.1}, {"maximize": True}
 GRID = {
     "SGD": [{}, {"lr": 0.1}, {"momentum": 0.9}, {"momentum": 0.9, "dampening": 0.5, **WD}, {"momentum": 0.9, "nesterov": True, **WD, **MAX}, {"lr": torch.tensor(0.05)}, {"lr": torch.tensor([0.05], dtype=torch.float64), "momentum": 0.5}, {"fused": True, **WD}, {"foreach": True}],
-    "Adam": [{}, {"lr": 0.1, "betas": (0.7, 0.8)}, WD, {"amsgrad": True, **WD}, {**MAX, "eps": 1e-3}, {"decoupled_weight_decay": True, **WD}, {"lr": torch.tensor(0.05)}, {"betas": (torch.tensor(0.8), torch.tensor(0.9))}, {"fused": True, "amsgrad": True}, {"betas": (0.2, 0.4)}],
+    "Adam": [{}, {"lr": 0.1, "betas": (0.7, 0.8)}, WD, {"amsgrad": True, **WD}, {**MAX, "eps": 1e-3}, {"decoupled_weight_decay": True, **WD}, {"lr": torch.tensor(0.05)}, {"betas": (torch.tensor(0.8, dtype=torch.float64), torch.tensor(0.9, dtype=torch.float64))}, {"fused": True, "amsgrad": True}, {"betas": (0.2, 0.4)}],
     "AdamW": [{}, {"lr": 0.1, "amsgrad": True}, {"weight_decay": 0.3, **MAX}, {"lr": torch.tensor(0.05)}],
     "Adamax": [{}, {"lr": 0.1, "betas": (0.3, 0.8), "eps": 1e-3}, {**WD, **MAX}],
     "NAdam": [{}, {"lr": 0.1, "momentum_decay": 0.1}, WD, {"decoupled_weight_decay": True, **WD, **MAX}],

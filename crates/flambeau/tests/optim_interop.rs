@@ -5,10 +5,10 @@ mod common;
 
 use std::path::Path;
 use std::process::Command;
+use torch::library::Value;
 use torch::library::object::{ObjectRef, construct};
 use torch::prelude::*;
 use torch::serialization::Tree;
-use torch::library::Value;
 
 fn value(t: &Tree<Tensor>) -> Value {
     let all = |l: &[Tree<Tensor>]| l.iter().map(value).collect();
@@ -92,7 +92,10 @@ fn near(name: &str, got: &[Tensor], want: &[Option<Tensor>], tol: f64) {
     for (i, (g, w)) in got.iter().zip(want).enumerate() {
         for (a, b) in floats(g).iter().zip(floats(w.as_ref().unwrap())) {
             let apart = (a - b).abs();
-            assert!(apart <= tol * b.abs().max(1e-1) || (a.is_nan() && b.is_nan()), "{name}: parameter {i}: {a} {b}");
+            assert!(
+                apart <= tol * b.abs().max(1e-1) || (a.is_nan() && b.is_nan()),
+                "{name}: parameter {i}: {a} {b}"
+            );
         }
     }
 }
@@ -238,7 +241,10 @@ fn schedules_go_to_pytorch_and_back() {
                     for (got, want) in got.iter().zip(list(Some(want))) {
                         let want = number(Some(want));
                         let apart = (got - want).abs();
-                        assert!(apart <= 1e-10 * want.abs().max(1e-3), "{name}: step {i}, group {g}: {got} {want}");
+                        assert!(
+                            apart <= 1e-10 * want.abs().max(1e-3),
+                            "{name}: step {i}, group {g}: {got} {want}"
+                        );
                     }
                 }
             }

@@ -167,7 +167,8 @@ impl SequentialLR {
             parts.len(),
             milestones.len()
         );
-        let mut out = SequentialLR { parts, milestones, epoch: last_epoch.saturating_add(1), last_lr: Vec::new() };
+        let mut out =
+            SequentialLR { parts, milestones, epoch: last_epoch.saturating_add(1), last_lr: Vec::new() };
         for g in 0..optimizer.group_count() {
             let lr = optimizer.initial_lr(g);
             optimizer.try_set_lr(g, lr)?;
