@@ -68,7 +68,6 @@ pub use flambeau_core::{
 };
 pub use flambeau_nn_functional::generated::functions::*;
 pub use flambeau_nn_functional::generated::options::*;
-pub use flambeau_optim as optim;
 pub use flambeau_serialization::tensors::{load, save};
 
 #[doc(hidden)]
@@ -112,6 +111,11 @@ pub mod backends {
 /// Functions of functions (`torch.func`).
 pub mod func {
     pub use flambeau_nn::utils::stateless::{functional_call, functional_call_with};
+}
+/// Optimizers, schedules and averages of models (`torch.optim`).
+#[doc(alias = "torch.optim")]
+pub mod optim {
+    pub use flambeau_optim::*;
 }
 
 /// Gradients (`torch.autograd`).
