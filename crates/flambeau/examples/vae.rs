@@ -108,7 +108,7 @@ fn draw(path: &str, picture: &Tensor) -> Result<(), Box<dyn std::error::Error>> 
     let mut png = png::Encoder::new(BufWriter::new(File::create(path)?), width, height);
     png.set_color(png::ColorType::Grayscale);
     png.set_depth(png::BitDepth::Eight);
-    png.write_header()?.write_image_data(&((1 - picture) * 255).to_vec::<u8>())?;
+    png.write_header()?.write_image_data(&(picture * -255 + 255).to_vec::<u8>())?;
     Ok(())
 }
 
