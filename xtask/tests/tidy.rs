@@ -339,6 +339,8 @@ const LAYERS: &[&str] = &[
     "flambeau-nn-functional",
     "flambeau-nn",
     "flambeau-optim",
+    "flambeau-data",
+    "flambeau-tensorboard",
     "flambeau",
     "flambeau-conformance",
     "flambeau-bench",

@@ -33,6 +33,7 @@ extern crate self as torch;
 // a dependency that no line names is not linked, and its operators would be missing
 use flambeau_autograd as _;
 use flambeau_core as _;
+use flambeau_data as _;
 use flambeau_nn as _;
 use flambeau_nn_functional as _;
 use flambeau_optim as _;
@@ -160,6 +161,21 @@ pub mod serialization {
         dict, load, load_npy, load_safetensors, load_with, save, save_npy, save_safetensors,
     };
     pub use flambeau_serialization::{LoadOptions, ToTree, Tree};
+}
+
+/// What stands around training (`torch.utils`).
+pub mod utils {
+    /// Datasets, samplers and the loader (`torch.utils.data`).
+    #[doc(alias = "torch.utils.data")]
+    pub mod data {
+        pub use flambeau_data::*;
+    }
+    /// Logs that TensorBoard shows (`torch.utils.tensorboard`), with the feature `tensorboard`.
+    #[cfg(feature = "tensorboard")]
+    #[doc(alias = "torch.utils.tensorboard")]
+    pub mod tensorboard {
+        pub use flambeau_tensorboard::*;
+    }
 }
 
 /// Dtypes under Rust's names, for a glob import; the documentation's names are in the crate's root.
