@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Sink, data};
-use flambeau_serialization::{LoadOptions, load, save};
+use flambeau_serialization::{ReadOptions, WriteOptions, load, save};
 use std::process::Command;
 
 const CHECK: &str = r#"
@@ -45,9 +45,9 @@ fn torch_opens_what_is_written() {
     let mut command = Command::new(&python);
     command.args(["-c", CHECK]);
     for name in ["checkpoint.pth", "dtypes.pth"] {
-        let tree = load(data(name), &mut Sink::default(), LoadOptions::default()).unwrap();
+        let tree = load(data(name), &mut Sink::default(), &ReadOptions::default()).unwrap();
         let path = folder.path().join(name);
-        save(&path, &tree).unwrap();
+        save(&path, &tree, &WriteOptions::default()).unwrap();
         command.arg(path).arg(data(name));
     }
     let output = command.output().unwrap();

@@ -5,14 +5,14 @@ mod legacy;
 mod write;
 mod zip_read;
 
-pub use legacy::LegacyFile;
+pub use legacy::{LegacyFile, write_legacy};
 pub use write::{ArchiveWriter, atomic_write};
 pub use zip_read::ZipFile;
 
 use crate::error::{Error, Result};
 use std::io::{Read, Seek, SeekFrom};
 
-/// Alignment of records that `torch.save` writes.
+/// Alignment of records that `torch.save` writes by default.
 pub const STORAGE_ALIGNMENT: u16 = 64;
 
 /// Byte order of the storages in a file.
