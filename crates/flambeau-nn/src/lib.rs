@@ -30,6 +30,7 @@ extern crate self as flambeau_nn;
 pub mod args;
 mod base;
 mod field;
+pub mod files;
 mod forward;
 pub mod init;
 mod module;

@@ -4,7 +4,7 @@ use super::{LoadOptions, Sink, Source, outward};
 use crate::safetensors::{self, Entry, Header};
 use flambeau_core::geometry::numel;
 use flambeau_core::indexing::IntoIndex;
-use flambeau_core::storage::Storage;
+use flambeau_core::storage::{MappedFile, Storage};
 use flambeau_core::{DType, Device, Error, Index, Result, Tensor};
 use std::collections::HashMap;
 use std::fs::File;
@@ -48,6 +48,16 @@ pub fn load_safetensors_with(
     let names: Vec<String> = file.keys().map(str::to_owned).collect();
     let tensors = names.into_iter().map(|n| file.tensor(&n).map(|t| (n, t))).collect::<Result<_>>()?;
     Ok((tensors, file.header.metadata))
+}
+
+/// [`load_safetensors`] with tensors that are parts of a mapped file: only what is used is read from the disk. Tensors
+/// that are not aligned are copied. A map serves one load.
+///
+/// # Errors
+/// As for [`load_safetensors`]; a map that served a load before.
+pub fn load_safetensors_mapped(file: &MappedFile) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
+    let mut sink = Sink { mapped: Some(file), ..Sink::plain() };
+    safetensors::load_from(BufReader::new(file.file()), &mut sink).map_err(outward)
 }
 
 /// An open safetensors file, read tensor by tensor (`safetensors.safe_open`).

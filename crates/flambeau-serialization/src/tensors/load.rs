@@ -7,6 +7,7 @@ use crate::error::Error as FileError;
 use crate::map_location::MapLocation;
 use crate::safe_globals::{self, SafeGlobal};
 use crate::torch_format::{self, ArchivePart, ReadOptions, Tree};
+use flambeau_core::storage::MappedFile;
 use flambeau_core::{Error, Result, Tensor};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -109,6 +110,38 @@ pub fn load_with(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<Tr
 /// As for [`load`].
 pub fn load_from<R: Read + Seek>(reader: R, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
     let mut sink = Sink::new(&options.map_location);
+    read(reader, &mut sink, options.strict()?)
+}
+
+/// [`load`] with storages that are parts of a mapped file (`mmap=True`): only what is used is read from the disk, and
+/// checksums are not compared. Storages that are compressed, or not aligned, are copied. A map serves one load, since
+/// no two storages may be the same bytes.
+///
+/// ```
+/// use flambeau_core::functions as torch;
+/// use flambeau_core::storage::{MapMode, MappedFile};
+/// use flambeau_serialization::tensors::{LoadOptions, load_mapped, save};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("w.pt");
+/// save(&torch::ones((2, 3)), &path)?;
+/// // SAFETY: nobody writes to the file while its tensors live.
+/// let file = unsafe { MappedFile::open(&path, MapMode::Private)? };
+/// let w = load_mapped(&file, &LoadOptions::new())?;
+/// assert_eq!(w.as_tensor().unwrap().to_vec::<f32>(), [1.0; 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As for [`load`]; the format before PyTorch 1.6; a map that served a load before.
+pub fn load_mapped(file: &MappedFile, options: &LoadOptions<'_>) -> Result<Tree<Tensor>> {
+    let mut reader = BufReader::new(file.file());
+    if container::detect(&mut reader).map_err(outward)? != Kind::Zip {
+        return Err(Error::runtime(
+            "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True), please \
+             torch.save your checkpoint with this option in order to use mmap.",
+        ));
+    }
+    let mut sink = Sink { mapped: Some(file), ..Sink::new(&options.map_location) };
     read(reader, &mut sink, options.strict()?)
 }
 

@@ -11,8 +11,10 @@ mod exported;
 
 pub use convert::{ToTree, dict, generator_of};
 pub use exported::{ExportedWeights, load_exported};
-pub use lazy::{SafeFile, SafeSlice, load_safetensors, load_safetensors_with, save_safetensors};
-pub use load::{LoadOptions, load, load_from, load_with};
+pub use lazy::{
+    SafeFile, SafeSlice, load_safetensors, load_safetensors_mapped, load_safetensors_with, save_safetensors,
+};
+pub use load::{LoadOptions, load, load_from, load_mapped, load_with};
 pub use npy::{load_npy, load_npz, read_npy, save_npy, save_npz, write_npy};
 pub use save::{SaveOptions, save, save_to, save_to_with, save_with};
 pub use sharded::{load_sharded, save_sharded};
@@ -23,7 +25,7 @@ use crate::map_location::{MapLocation, location_tag};
 use crate::source::{TensorSink, TensorSource};
 use crate::torch_format::{StorageInfo, TensorRef};
 use flambeau_core::geometry::SizeVec;
-use flambeau_core::storage::Storage;
+use flambeau_core::storage::{MappedFile, Storage};
 use flambeau_core::tensor::LazyBits;
 use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
 use std::collections::HashMap;
@@ -113,15 +115,17 @@ impl TensorSource for Source {
 struct Sink<'a> {
     map_location: &'a MapLocation<'a>,
     skip_data: bool,
+    /// Where the bytes are in memory already.
+    mapped: Option<&'a MappedFile>,
     made: HashMap<(usize, bool), Tensor>,
 }
 impl<'a> Sink<'a> {
     fn new(map_location: &'a MapLocation<'a>) -> Sink<'a> {
-        Sink { map_location, skip_data: crate::config::skips_data(), made: HashMap::new() }
+        Sink { map_location, skip_data: crate::config::skips_data(), mapped: None, made: HashMap::new() }
     }
     /// For formats without locations.
     fn plain() -> Sink<'static> {
-        Sink { map_location: &MapLocation::Saved, skip_data: false, made: HashMap::new() }
+        Sink { map_location: &MapLocation::Saved, skip_data: false, mapped: None, made: HashMap::new() }
     }
     fn make(storage: &Storage, r: &TensorRef) -> Result<Tensor> {
         let t = Tensor::from_storage(storage, &r.size, &r.stride, r.offset, r.dtype)?;
@@ -152,8 +156,16 @@ impl TensorSink for Sink<'_> {
         if self.map_location.is_meta() {
             return Storage::empty(info.nbytes, Device::Meta).map_err(FileError::tensor);
         }
+        let mapped = match (self.mapped, info.file_offset.map(usize::try_from)) {
+            (Some(file), Some(Ok(at))) if !self.skip_data => {
+                file.storage(at, info.nbytes).map_err(FileError::tensor)?
+            }
+            _ => None,
+        };
         let s = if self.skip_data {
             Storage::zeroed(info.nbytes, Device::Cpu).map_err(FileError::tensor)?
+        } else if let Some(s) = mapped {
+            s
         } else {
             let s = Storage::empty(info.nbytes, Device::Cpu).map_err(FileError::tensor)?;
             s.with_bytes_mut(fill).map_err(FileError::tensor)??;
