@@ -176,6 +176,9 @@ fn built_in(storage: &Storage, location: &str) -> Option<(i64, Result<Storage>)>
 }
 
 fn absent(kind: &str) -> Error {
+    if kind == "mps" {
+        return Error::runtime("torch.UntypedStorage(): Storage device not recognized: mps");
+    }
     let upper = kind.to_uppercase();
     let advice = "If you are running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') \
                   to map your storages to the CPU.";

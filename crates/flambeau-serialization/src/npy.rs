@@ -244,7 +244,10 @@ pub fn load_npz<S: TensorSink>(path: impl AsRef<Path>, sink: &mut S) -> Result<V
 }
 
 /// [`load_npz`] from a stream.
-pub fn read_npz<R: Read + Seek, S: TensorSink>(mut file: R, sink: &mut S) -> Result<Vec<(String, S::Tensor)>> {
+pub fn read_npz<R: Read + Seek, S: TensorSink>(
+    mut file: R,
+    sink: &mut S,
+) -> Result<Vec<(String, S::Tensor)>> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(0))?;
     let mut archive = zip::ZipArchive::new(file)?;

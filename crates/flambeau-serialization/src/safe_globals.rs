@@ -135,8 +135,8 @@ pub fn get_unsafe_globals_in_checkpoint(path: impl AsRef<Path>) -> Result<Vec<St
         let Value::Global { module, name } = value else { continue };
         let module = if module == "__builtin__" { "builtins" } else { module };
         let path = format!("{module}.{name}");
-        let safe = is_known_global(module, name)
-            || known.contains(&path) && !BLOCKED_MODULES.contains(&module);
+        let safe =
+            is_known_global(module, name) || known.contains(&path) && !BLOCKED_MODULES.contains(&module);
         if !safe && !out.contains(&path) {
             out.push(path);
         }

@@ -161,9 +161,7 @@ fn refusals_are_clear() {
 #[test]
 fn hostile_pickles_end_quickly() {
     let wrong = |bytes: &[u8]| {
-        pickle::load(bytes)
-            .and_then(|(g, r)| torch_format::decode(&g, r, &lenient()))
-            .is_err()
+        pickle::load(bytes).and_then(|(g, r)| torch_format::decode(&g, r, &lenient())).is_err()
     };
     // A million nested lists, a list in itself, a string longer than the file, doubling references.
     let mut deep = vec![b']'; 1_000_000];
@@ -209,7 +207,11 @@ fn damaged_files_give_errors() {
                 }
             }
             let mut sink = Sink::default();
-            let _ = load_from(Cursor::new(bytes), &mut sink, &ReadOptions { lenient: round % 2 == 0, ..Default::default() });
+            let _ = load_from(
+                Cursor::new(bytes),
+                &mut sink,
+                &ReadOptions { lenient: round % 2 == 0, ..Default::default() },
+            );
             assert!(sink.bytes <= good.len() * 1032, "{name}, round {round}: {} bytes", sink.bytes);
         }
     }

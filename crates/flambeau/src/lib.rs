@@ -142,9 +142,7 @@ pub mod serialization {
         LoadEndianness, SkipData, get_crc32_options, get_default_load_endianness, set_crc32_options,
         set_default_load_endianness, skip_data,
     };
-    pub use flambeau_serialization::map_location::{
-        MapLocation, default_restore_location, register_package,
-    };
+    pub use flambeau_serialization::map_location::{MapLocation, default_restore_location, register_package};
     pub use flambeau_serialization::safe_globals::{
         SafeGlobal, SafeGlobals, add_safe_globals, clear_safe_globals, get_safe_globals,
         get_unsafe_globals_in_checkpoint, safe_globals,

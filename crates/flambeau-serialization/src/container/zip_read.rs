@@ -103,9 +103,8 @@ impl<R: Read + Seek> ZipFile<R> {
         let length = self.length;
         // `torch.save` leaves the checksum out when told to (set_crc32_options), and reads such records.
         let about = self.archive.by_index_data(index)?;
-        let unchecked = about.crc32() == 0
-            && about.compression() == zip::CompressionMethod::Stored
-            && !about.encrypted();
+        let unchecked =
+            about.crc32() == 0 && about.compression() == zip::CompressionMethod::Stored && !about.encrypted();
         let entry =
             if unchecked { self.archive.by_index_raw(index)? } else { self.archive.by_index(index)? };
         let ratio = if entry.compression() == zip::CompressionMethod::Stored { 1 } else { MAX_RATIO };

@@ -64,7 +64,9 @@ impl<'de> Deserialize<'de> for Owned {
                 let place = u64::deserialize(d)?;
                 let t = get(place);
                 t.map(Owned).ok_or_else(|| {
-                    serde::de::Error::custom("a tensor can only be deserialized from a checkpoint (from_tree)")
+                    serde::de::Error::custom(
+                        "a tensor can only be deserialized from a checkpoint (from_tree)",
+                    )
                 })
             }
         }

@@ -95,11 +95,13 @@ fn folder_of<R: Read + Seek>(
         }
         let meta = entry.get("tensor_meta").filter(|m| !m.is_null());
         let Some(meta) = meta else { continue };
-        let mut about = geometry(meta, name).ok_or_else(|| bad(&format!("the tensor {name} is not described")))?;
+        let mut about =
+            geometry(meta, name).ok_or_else(|| bad(&format!("the tensor {name} is not described")))?;
         about.is_parameter = entry.get("is_param").and_then(Value::as_bool).unwrap_or(false);
         about.requires_grad &= about.is_parameter;
         let nbytes = usize::try_from(file.size(&record).map_err(outward)?).unwrap_or(usize::MAX);
-        let need = required_bytes(&about.size, &about.stride, about.offset, about.dtype.size()).map_err(outward)?;
+        let need =
+            required_bytes(&about.size, &about.stride, about.offset, about.dtype.size()).map_err(outward)?;
         if need > nbytes {
             return Err(bad(&format!("the tensor {name} needs {need} bytes; its record has {nbytes}")));
         }
@@ -169,4 +171,3 @@ fn dtype(code: i64) -> Option<DType> {
         _ => return None,
     })
 }
-

@@ -55,7 +55,9 @@ pub fn load_safetensors_with(
 ///
 /// # Errors
 /// As for [`load_safetensors`]; a map that served a load before.
-pub fn load_safetensors_mapped(file: &MappedFile) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
+pub fn load_safetensors_mapped(
+    file: &MappedFile,
+) -> Result<(Vec<(String, Tensor)>, HashMap<String, String>)> {
     let mut sink = Sink { mapped: Some(file), ..Sink::plain() };
     safetensors::load_from(BufReader::new(file.file()), &mut sink).map_err(outward)
 }
@@ -179,7 +181,8 @@ impl SafeSlice<'_> {
         let e = self.entry;
         let each = e.dtype.size() as i64;
         let counts: Vec<i64> = parts.iter().map(|p| p.count).collect();
-        let nbytes = usize::try_from(numel(&counts) * each).map_err(|_| Error::value("a part is too large"))?;
+        let nbytes =
+            usize::try_from(numel(&counts) * each).map_err(|_| Error::value("a part is too large"))?;
         if self.file.device == Device::Meta {
             let storage = Storage::empty(nbytes, Device::Meta)?;
             return Tensor::from_storage(&storage, &out, &strides(&out), 0, e.dtype);
@@ -275,7 +278,8 @@ impl SafeSlice<'_> {
         let each = e.dtype.size();
         let mut index = vec![0i64; outer];
         for chunk in out.chunks_exact_mut(run as usize * each) {
-            let element: i64 = first + index.iter().zip(parts).zip(&step).map(|((i, p), s)| i * p.step * s).sum::<i64>();
+            let element: i64 =
+                first + index.iter().zip(parts).zip(&step).map(|((i, p), s)| i * p.step * s).sum::<i64>();
             let want = e.offset + element as u64 * each as u64;
             // within the buffer this costs nothing
             reader.seek_relative(want as i64 - at as i64)?;

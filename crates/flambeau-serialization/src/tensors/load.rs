@@ -153,14 +153,12 @@ pub(super) fn read_options(strict: bool, marked: &[SafeGlobal]) -> ReadOptions {
     }
 }
 
-pub(super) fn read<R: Read + Seek>(
-    mut reader: R,
-    sink: &mut Sink<'_>,
-    strict: bool,
-) -> Result<Tree<Tensor>> {
+pub(super) fn read<R: Read + Seek>(mut reader: R, sink: &mut Sink<'_>, strict: bool) -> Result<Tree<Tensor>> {
     let marked = safe_globals::marked();
     let options = read_options(strict, &marked);
-    let refuse = |what: &str| Error::runtime(format!("Cannot use ``weights_only=True`` with {what}. {UNSAFE_MESSAGE}"));
+    let refuse = |what: &str| {
+        Error::runtime(format!("Cannot use ``weights_only=True`` with {what}. {UNSAFE_MESSAGE}"))
+    };
     let tree = match container::detect(&mut reader).map_err(outward)? {
         Kind::Tar if strict => return Err(refuse("files saved in the legacy .tar format")),
         Kind::Zip => {
@@ -184,9 +182,9 @@ pub(super) fn read<R: Read + Seek>(
 /// Quantized tensors are an error rather than an object that nobody expects.
 fn refuse_quantized(tree: Tree<Tensor>) -> Result<Tree<Tensor>> {
     tree.rewrite(&mut |t| match t {
-        Tree::Object(o) if o.module == "torch._utils" && o.name == "_rebuild_qtensor" => Err(Error::missing(
-            "quantized tensors in checkpoints (weights_only(false) gives their parts)",
-        )),
+        Tree::Object(o) if o.module == "torch._utils" && o.name == "_rebuild_qtensor" => {
+            Err(Error::missing("quantized tensors in checkpoints (weights_only(false) gives their parts)"))
+        }
         other => Ok(other),
     })
 }

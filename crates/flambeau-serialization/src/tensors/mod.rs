@@ -1,13 +1,13 @@
 //! Files of Flambeau's tensors.
 
 mod convert;
+mod exported;
 mod lazy;
 mod load;
 mod npy;
 mod save;
 mod sharded;
 mod torchscript;
-mod exported;
 
 pub use convert::{ToTree, dict, generator_of};
 pub use exported::{ExportedWeights, load_exported};

@@ -133,4 +133,3 @@ pub fn save_to_with<W: Write>(
     out.flush()?;
     Ok(out)
 }
-

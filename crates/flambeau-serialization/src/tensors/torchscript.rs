@@ -51,7 +51,9 @@ pub fn load_torchscript(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Re
         return Err(Error::missing("TorchScript archives of PyTorch before 1.4 (model.json)"));
     }
     if !file.is_torchscript() || !file.has("data.pkl") {
-        return Err(Error::unsupported("this zip archive is not a TorchScript archive: it has no constants.pkl"));
+        return Err(Error::unsupported(
+            "this zip archive is not a TorchScript archive: it has no constants.pkl",
+        ));
     }
     // names of the archive's own classes are unknown, and nothing is executed
     let read = read_options(false, &[]);
@@ -70,7 +72,9 @@ pub fn load_torchscript(path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Re
     let mut walk = Walk { file: &mut file, lists: HashMap::new(), out };
     match tree {
         Tree::Object(root) if is_module(&root) => walk.module("", *root)?,
-        other => return Err(Error::serialization(format!("a module is expected, but got {}", other.type_name()))),
+        other => {
+            return Err(Error::serialization(format!("a module is expected, but got {}", other.type_name())));
+        }
     }
     Ok(walk.out)
 }

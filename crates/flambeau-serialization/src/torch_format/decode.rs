@@ -73,8 +73,7 @@ pub fn is_known_global(module: &str, name: &str) -> bool {
 /// Names that may stand as values.
 fn plain_global(module: &str, name: &str) -> bool {
     let builtin = is_builtin(module) && DEFAULT_FACTORIES.contains(&name);
-    let scheme =
-        module == "torch" && (name.starts_with("per_tensor_") || name.starts_with("per_channel_"));
+    let scheme = module == "torch" && (name.starts_with("per_tensor_") || name.starts_with("per_channel_"));
     let tensor = matches!((module, name), ("torch", "Tensor") | ("torch.nn.parameter", "Parameter"));
     builtin || scheme || tensor || module == "torch" && DType::from_name(name).is_some()
 }
@@ -274,9 +273,7 @@ impl Decoder<'_> {
                 }
             }
             ("torch.serialization", "_get_layout", &[name]) => match graph.get(name) {
-                Value::Str(s) => {
-                    Some(Tree::Layout(self.text(s.strip_prefix("torch.").unwrap_or(s))?))
-                }
+                Value::Str(s) => Some(Tree::Layout(self.text(s.strip_prefix("torch.").unwrap_or(s))?)),
                 _ => return Err(Error::malformed("a layout without a name")),
             },
             ("torch", "device", args) => Some(Tree::Device(self.device(args)?)),
@@ -363,8 +360,9 @@ impl Decoder<'_> {
 
     fn dtype(&self, id: Id) -> Result<DType> {
         match self.graph.get(id) {
-            Value::Global { module, name } if module == "torch" => DType::from_name(name)
-                .ok_or_else(|| Error::Missing(format!("tensors of dtype torch.{name}"))),
+            Value::Global { module, name } if module == "torch" => {
+                DType::from_name(name).ok_or_else(|| Error::Missing(format!("tensors of dtype torch.{name}")))
+            }
             _ => Err(Error::malformed("a tensor whose dtype is not a dtype")),
         }
     }

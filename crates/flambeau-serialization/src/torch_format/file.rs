@@ -1,6 +1,8 @@
 //! Whole checkpoints: file to tree and tree to file.
 
-use super::{Form, ReadOptions, StorageInfo, TensorRef, Tree, WriteOptions, decode, encode, encode_as, swap_unit};
+use super::{
+    Form, ReadOptions, StorageInfo, TensorRef, Tree, WriteOptions, decode, encode, encode_as, swap_unit,
+};
 use crate::container::{self, ArchiveWriter, ByteOrder, Kind, LegacyFile, ZipFile};
 use crate::error::{Error, Result};
 use crate::pickle;
@@ -51,8 +53,7 @@ impl ArchivePart<'_> {
     /// The one part of a checkpoint, and the attributes of a TorchScript archive.
     pub const CHECKPOINT: ArchivePart<'static> = ArchivePart { pickle: "data.pkl", folder: "data" };
     /// Tensors that the code of a TorchScript archive names.
-    pub const CONSTANTS: ArchivePart<'static> =
-        ArchivePart { pickle: "constants.pkl", folder: "constants" };
+    pub const CONSTANTS: ArchivePart<'static> = ArchivePart { pickle: "constants.pkl", folder: "constants" };
 }
 
 /// Reads one pickle of an archive with its storages.

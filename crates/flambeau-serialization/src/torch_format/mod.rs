@@ -8,7 +8,9 @@ mod tree;
 
 pub use decode::{decode, is_known_global};
 pub use encode::{Encoded, Form, encode, encode_as};
-pub use file::{ArchivePart, load, load_from, load_part, save, save_legacy_to, save_to, save_to_with, stream_to};
+pub use file::{
+    ArchivePart, load, load_from, load_part, save, save_legacy_to, save_to, save_to_with, stream_to,
+};
 pub use tree::{Object, Tree};
 
 use crate::container::{ByteOrder, STORAGE_ALIGNMENT};
