@@ -30,6 +30,8 @@ pub mod padding_grad;
 pub mod pool;
 pub mod pool_grad;
 pub mod results;
+pub mod rnn;
+pub mod rnn_grad;
 pub mod vision;
 pub mod vision_grad;
 
@@ -304,6 +306,19 @@ pub static OPS: &[&dyn AnyOp] = &[
     &pool::LP_POOL1D,
     &pool::LP_POOL2D,
     &pool::LP_POOL3D,
+    &rnn::LSTM,
+    &rnn::LSTM_PACKED,
+    &rnn::GRU,
+    &rnn::GRU_PACKED,
+    &rnn::RNN_TANH,
+    &rnn::RNN_TANH_PACKED,
+    &rnn::RNN_RELU,
+    &rnn::RNN_RELU_PACKED,
+    &rnn::RECURRENT_LAYER,
+    &rnn::RECURRENT_LAYER_BACKWARD,
+    &rnn::PACK_PADDED_ROWS,
+    &rnn::PAD_PACKED_ROWS,
+    &rnn::PAD_SEQUENCE,
     &vision::RESAMPLE,
     &vision::RESAMPLE_BACKWARD,
     &vision::IM2COL,
@@ -342,6 +357,7 @@ fn fill() {
     norm_grad::fill();
     padding_grad::fill();
     pool_grad::fill();
+    rnn_grad::fill();
     vision_grad::fill();
 }
 /// Pins a formula's type.

@@ -2,14 +2,19 @@
 
 mod activation;
 mod container;
+mod container_by_name;
 mod conv;
 mod dropout;
 mod embedding;
 mod linear;
 mod loss;
 mod margins;
+pub mod module;
 mod norm;
 mod pooling;
+mod rnn;
+mod rnn_cells;
+mod rnn_layers;
 mod shape;
 
 pub use activation::*;
@@ -22,6 +27,9 @@ pub use loss::*;
 pub use margins::*;
 pub use norm::*;
 pub use pooling::*;
+pub use rnn::{RNNBase, RNNBaseOptions, RecurrentWeights};
+pub use rnn_cells::*;
+pub use rnn_layers::*;
 pub use shape::{Flatten, FlattenOptions, Unflatten, UnflattenOptions};
 
 /// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
