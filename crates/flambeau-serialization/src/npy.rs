@@ -1,6 +1,6 @@
 //! NumPy's npy arrays and npz archives of them.
 
-use crate::container::{atomic_write, swap_bytes};
+use crate::container::{atomic_write, check_unpacked, swap_bytes};
 use crate::error::{Error, Result};
 use crate::safetensors::plain_tensor;
 use crate::source::{TensorSink, TensorSource, copy_contiguous, required_bytes};
@@ -252,7 +252,7 @@ pub fn read_npz<R: Read + Seek, S: TensorSink>(
     file.seek(SeekFrom::Start(0))?;
     let mut archive = zip::ZipArchive::new(file)?;
     let mut out = Vec::new();
-    let mut packed = 0u64;
+    let (mut packed, mut unpacked) = (0u64, 0u64);
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index)?;
         let name = archive_name(&entry)?;
@@ -263,6 +263,8 @@ pub fn read_npz<R: Read + Seek, S: TensorSink>(
         if packed > length {
             return Err(Error::malformed("npz: the entries claim more bytes than the file holds"));
         }
+        unpacked = unpacked.saturating_add(entry.size());
+        check_unpacked(unpacked, length)?;
         let available = entry.size().min(entry.compressed_size().saturating_mul(MAX_RATIO));
         let tensor = read_npy(&mut entry, available, name, sink)?;
         // The end of the entry is where its checksum is compared.

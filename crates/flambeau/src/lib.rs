@@ -152,6 +152,20 @@ pub mod serialization {
     pub use flambeau_serialization::{Object, Tree, config};
 }
 
+/// What stands beside training (`torch.utils`).
+#[doc(alias = "torch.utils")]
+pub mod utils {
+    /// Recomputation instead of storage (`torch.utils.checkpoint`).
+    #[doc(alias = "torch.utils.checkpoint")]
+    pub mod checkpoint {
+        pub use flambeau_autograd::checkpoint::*;
+    }
+    /// Settings of saving and loading (`torch.utils.serialization`).
+    pub mod serialization {
+        pub use flambeau_serialization::config;
+    }
+}
+
 /// Dtypes under Rust's names, for a glob import; the documentation's names are in the crate's root.
 #[allow(non_upper_case_globals)]
 pub mod dtypes {

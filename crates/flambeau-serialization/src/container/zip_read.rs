@@ -1,6 +1,6 @@
 //! Records of a zip checkpoint.
 
-use super::ByteOrder;
+use super::{ByteOrder, check_unpacked};
 use crate::error::{Error, Result};
 use std::io::{Read, Seek, SeekFrom};
 
@@ -138,8 +138,10 @@ impl<R: Read + Seek> ZipFile<R> {
 
     /// Reads a whole record; the CRC is checked.
     pub fn read(&mut self, name: &str) -> Result<Vec<u8>> {
+        let length = self.length;
         let entry = self.entry(name)?;
         let size = entry.size();
+        check_unpacked(size, length)?;
         let mut out = Vec::new();
         entry.take(size.saturating_add(1)).read_to_end(&mut out)?;
         if out.len() as u64 != size {

@@ -2,7 +2,7 @@
 
 use super::load::read;
 use super::{LoadOptions, Sink, outward};
-use crate::container::{ByteOrder, ZipFile, swap_bytes};
+use crate::container::{ByteOrder, ZipFile, check_unpacked, swap_bytes};
 use crate::safetensors::plain_tensor;
 use crate::source::{TensorSink, required_bytes};
 use crate::torch_format::{StorageInfo, TensorRef, swap_unit};
@@ -76,12 +76,12 @@ fn folder_of<R: Read + Seek>(
     let json: Value = serde_json::from_slice(&text).map_err(|e| bad(&e.to_string()))?;
     let entries = json.get("config").and_then(Value::as_object).ok_or_else(|| bad("no config"))?;
     let mut out = Vec::new();
-    let mut total = 0u64;
+    let (mut total, mut unpacked) = (0u64, 0u64);
     for (name, entry) in entries {
         let path = entry.get("path_name").and_then(Value::as_str).ok_or_else(|| bad("no path_name"))?;
         let record = format!("{folder}/{path}");
         total = total.saturating_add(file.packed_size(&record).map_err(outward)?);
-        // several names may share a record, which is read for each: together no more than the files holds twice
+        // several names may share a record, which is read for each: together no more than the file holds twice
         if total > file.file_size().saturating_mul(2) {
             return Err(bad("the tensors claim more bytes than the file holds"));
         }
@@ -99,7 +99,10 @@ fn folder_of<R: Read + Seek>(
             geometry(meta, name).ok_or_else(|| bad(&format!("the tensor {name} is not described")))?;
         about.is_parameter = entry.get("is_param").and_then(Value::as_bool).unwrap_or(false);
         about.requires_grad &= about.is_parameter;
-        let nbytes = usize::try_from(file.size(&record).map_err(outward)?).unwrap_or(usize::MAX);
+        let size = file.size(&record).map_err(outward)?;
+        unpacked = unpacked.saturating_add(size);
+        check_unpacked(unpacked, file.file_size()).map_err(outward)?;
+        let nbytes = usize::try_from(size).unwrap_or(usize::MAX);
         let need =
             required_bytes(&about.size, &about.stride, about.offset, about.dtype.size()).map_err(outward)?;
         if need > nbytes {

@@ -72,7 +72,7 @@ pub fn load_part<R: Read + Seek, S: TensorSink>(
     let (tree, infos) = decode(&graph, root, options)?;
     let order = file.byte_order().or(options.byte_order).unwrap_or(ByteOrder::Little);
     let mut storages = Vec::new();
-    let mut packed = 0u64;
+    let (mut packed, mut unpacked) = (0u64, 0u64);
     for mut info in infos {
         let name = format!("{}/{}", part.folder, info.key);
         let size = file.size(&name)?;
@@ -81,6 +81,8 @@ pub fn load_part<R: Read + Seek, S: TensorSink>(
         if packed > file.file_size() {
             return Err(Error::malformed("the storages claim more bytes than the file holds"));
         }
+        unpacked = unpacked.saturating_add(info.nbytes as u64);
+        container::check_unpacked(unpacked, file.file_size())?;
         if info.nbytes as u64 > size {
             return Err(Error::malformed(format!(
                 "storage {} should have {} bytes, its record has {size}",
