@@ -134,6 +134,19 @@ pub mod overrides {
     pub use flambeau_core::overrides::*;
 }
 
+/// What stands around training (`torch.utils`).
+pub mod utils {
+    /// Recomputation instead of storage (`torch.utils.checkpoint`).
+    #[doc(alias = "torch.utils.checkpoint")]
+    pub mod checkpoint {
+        pub use flambeau_autograd::checkpoint::*;
+    }
+    /// Settings of saving and loading (`torch.utils.serialization`).
+    pub mod serialization {
+        pub use flambeau_serialization::config;
+    }
+}
+
 /// Checkpoints, safetensors and arrays in files (`torch.serialization`).
 #[doc(alias = "torch.serialization")]
 pub mod serialization {
@@ -150,20 +163,6 @@ pub mod serialization {
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
     pub use flambeau_serialization::tensors::*;
     pub use flambeau_serialization::{Object, Tree, config};
-}
-
-/// What stands beside training (`torch.utils`).
-#[doc(alias = "torch.utils")]
-pub mod utils {
-    /// Recomputation instead of storage (`torch.utils.checkpoint`).
-    #[doc(alias = "torch.utils.checkpoint")]
-    pub mod checkpoint {
-        pub use flambeau_autograd::checkpoint::*;
-    }
-    /// Settings of saving and loading (`torch.utils.serialization`).
-    pub mod serialization {
-        pub use flambeau_serialization::config;
-    }
 }
 
 /// Dtypes under Rust's names, for a glob import; the documentation's names are in the crate's root.
