@@ -88,7 +88,8 @@ type Lists = (Vec<String>, Vec<String>);
 
 struct Walk<'a, R: Read + Seek> {
     file: &'a mut ZipFile<R>,
-    lists: HashMap<String, Lists>,
+    /// By the record of the code, and the class in it: each record is read once.
+    lists: HashMap<String, HashMap<String, Lists>>,
     out: ScriptArchive,
 }
 impl<R: Read + Seek> Walk<'_, R> {
@@ -111,30 +112,32 @@ impl<R: Read + Seek> Walk<'_, R> {
 
     /// The lists in the text of the class, which is not run.
     fn lists(&mut self, module: &str, class: &str) -> Result<Lists> {
-        let full = format!("{module}.{class}");
-        if let Some(known) = self.lists.get(&full) {
-            return Ok(known.clone());
-        }
         let record = format!("code/{}.py", module.replace('.', "/"));
-        if !self.file.has(&record) {
-            return Err(Error::serialization(format!("the archive has no code of the class {full}")));
-        }
-        let text = self.file.read(&record).map_err(outward)?;
-        let text = String::from_utf8_lossy(&text);
-        let mut lists = Lists::default();
-        let mut inside = false;
-        for line in text.lines() {
-            if let Some(rest) = line.strip_prefix("class ") {
-                inside = rest.split(['(', ':']).next() == Some(class);
-            } else if inside && let Some(rest) = line.trim_start().strip_prefix("__parameters__ = ") {
-                lists.0 = names(rest);
-            } else if inside && let Some(rest) = line.trim_start().strip_prefix("__buffers__ = ") {
-                lists.1 = names(rest);
+        if !self.lists.contains_key(&record) {
+            if !self.file.has(&record) {
+                return Err(Error::serialization(format!("the archive has no code of {module}.{class}")));
             }
+            let text = self.file.read(&record).map_err(outward)?;
+            self.lists.insert(record.clone(), classes(&String::from_utf8_lossy(&text)));
         }
-        self.lists.insert(full, lists.clone());
-        Ok(lists)
+        Ok(self.lists.get(&record).and_then(|c| c.get(class)).cloned().unwrap_or_default())
     }
+}
+
+/// The lists of all classes in a text.
+fn classes(text: &str) -> HashMap<String, Lists> {
+    let mut out: HashMap<String, Lists> = HashMap::new();
+    let mut class = "";
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("class ") {
+            class = rest.split(['(', ':']).next().unwrap_or_default();
+        } else if let Some(rest) = line.trim_start().strip_prefix("__parameters__ = ") {
+            out.entry(class.to_owned()).or_default().0 = names(rest);
+        } else if let Some(rest) = line.trim_start().strip_prefix("__buffers__ = ") {
+            out.entry(class.to_owned()).or_default().1 = names(rest);
+        }
+    }
+    out
 }
 
 /// The strings of a list as TorchScript prints it.
