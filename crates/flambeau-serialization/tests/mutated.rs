@@ -7,6 +7,7 @@ mod hostile;
 mod common;
 
 use common::data;
+use flambeau_autograd as _;
 use flambeau_core::{DType, ErrorKind, Result, functions as torch};
 use flambeau_serialization::container::{ArchiveWriter, ZipFile};
 use flambeau_serialization::tensors::*;

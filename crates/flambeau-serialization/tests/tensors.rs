@@ -1,5 +1,6 @@
 //! Saving and loading of Flambeau's tensors, and of what stands around them.
 
+use flambeau_autograd as _;
 use flambeau_core::storage::Storage;
 use flambeau_core::{DType, Device, ErrorKind, Generator, Layout, Slice, Tensor, functions as torch};
 use flambeau_serialization::config::{self, LoadEndianness};

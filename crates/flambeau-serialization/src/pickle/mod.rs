@@ -9,6 +9,7 @@ mod read;
 mod value;
 mod write;
 
+pub(crate) use bigint::trim;
 pub use read::{load, load_prefix};
 pub use value::{Graph, Id, ObjectValue, Value};
 pub use write::{DEFAULT_PROTOCOL, dump, dump_with};

@@ -1,5 +1,6 @@
 //! What can be saved, as trees of Python values.
 
+use crate::pickle::trim;
 use crate::torch_format::{Object, Tree};
 use flambeau_core::{DType, Device, Generator, Layout, Result, Scalar, Tensor};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -24,7 +25,7 @@ impl ToTree for Tensor {
 pub(crate) fn int<T>(v: i128) -> Tree<T> {
     match i64::try_from(v) {
         Ok(v) => Tree::Int(v),
-        Err(_) => Tree::BigInt(v.to_le_bytes().to_vec()),
+        Err(_) => Tree::BigInt(trim(&v.to_le_bytes()).to_vec()),
     }
 }
 macro_rules! plain {

@@ -28,7 +28,6 @@ use flambeau_core::geometry::SizeVec;
 use flambeau_core::storage::{MappedFile, Storage};
 use flambeau_core::tensor::LazyBits;
 use flambeau_core::{DType, Device, Error, Result, Tensor, ops};
-use std::collections::HashMap;
 
 pub(crate) fn outward(e: FileError) -> Error {
     match e {
@@ -111,21 +110,20 @@ impl TensorSource for Source {
     }
 }
 
-/// Makes tensors where they belong; references to one object give one tensor.
+/// Makes tensors where they belong.
 struct Sink<'a> {
     map_location: &'a MapLocation<'a>,
     skip_data: bool,
     /// Where the bytes are in memory already.
     mapped: Option<&'a MappedFile>,
-    made: HashMap<(usize, bool), Tensor>,
 }
 impl<'a> Sink<'a> {
     fn new(map_location: &'a MapLocation<'a>) -> Sink<'a> {
-        Sink { map_location, skip_data: crate::config::skips_data(), mapped: None, made: HashMap::new() }
+        Sink { map_location, skip_data: crate::config::skips_data(), mapped: None }
     }
     /// For formats without locations.
     fn plain() -> Sink<'static> {
-        Sink { map_location: &MapLocation::Saved, skip_data: false, mapped: None, made: HashMap::new() }
+        Sink { map_location: &MapLocation::Saved, skip_data: false, mapped: None }
     }
     fn make(storage: &Storage, r: &TensorRef) -> Result<Tensor> {
         let t = Tensor::from_storage(storage, &r.size, &r.stride, r.offset, r.dtype)?;
@@ -136,12 +134,11 @@ impl<'a> Sink<'a> {
         let bits = LazyBits { conj: r.conj, neg: r.neg };
         t.view_typed(sizes, strides, r.offset, r.dtype, bits)
     }
-    fn finish(&mut self, t: Tensor, r: &TensorRef) -> Result<Tensor> {
+    fn finish(t: Tensor, r: &TensorRef) -> Result<Tensor> {
         let t = if r.is_parameter { t.alias_parameter() } else { t };
         if r.requires_grad {
             t.try_requires_grad_(true)?;
         }
-        self.made.insert((r.object, r.is_parameter), t.clone());
         Ok(t)
     }
 }
@@ -174,11 +171,8 @@ impl TensorSink for Sink<'_> {
         self.map_location.restore(s, &info.location).map_err(FileError::tensor)
     }
     fn tensor(&mut self, storage: &Storage, r: &TensorRef) -> crate::Result<Tensor> {
-        if let Some(t) = self.made.get(&(r.object, r.is_parameter)) {
-            return Ok(t.clone());
-        }
         let t = Self::make(storage, r).map_err(FileError::tensor)?;
-        self.finish(t, r).map_err(FileError::tensor)
+        Self::finish(t, r).map_err(FileError::tensor)
     }
     fn meta(&mut self, r: &TensorRef) -> crate::Result<Tensor> {
         let nbytes = crate::source::required_bytes(&r.size, &r.stride, 0, r.dtype.size())?;
