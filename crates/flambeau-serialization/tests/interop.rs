@@ -22,10 +22,11 @@ fn python(needs: &str) -> Option<String> {
     println!("skipped: {python} has no {needs} (set FLAMBEAU_PYTHON)");
     None
 }
-/// Runs a script in a folder.
+/// Runs a script in a folder: from a file, since TorchScript reads the source of what it compiles.
 fn run(python: &str, script: &str, folder: &Path) {
+    std::fs::write(folder.join("script.py"), script).unwrap();
     let output =
-        Command::new(python).args(["-W", "ignore", "-c", script]).current_dir(folder).output().unwrap();
+        Command::new(python).args(["-W", "ignore", "script.py"]).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
