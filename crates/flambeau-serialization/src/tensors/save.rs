@@ -71,11 +71,11 @@ fn sources(value: &(impl ToTree + ?Sized)) -> Result<Tree<Source>> {
 ///
 /// ```
 /// use flambeau_core::functions as torch;
-/// use flambeau_serialization::tensors::{dict, load, save};
+/// use flambeau_serialization::tensors::{ToTree, dict, load, save};
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("checkpoint.pt");
 /// let w = torch::ones((2, 3));
-/// save(&dict([("w", &w), ("epoch", &3)]), &path)?;
+/// save(&dict([("w", &w as &dyn ToTree), ("epoch", &3)]), &path)?;
 /// let back = load(&path)?;
 /// assert_eq!(back["epoch"].as_i64(), Some(3));
 /// assert_eq!(back["w"].as_tensor().unwrap().sizes(), [2, 3]);
