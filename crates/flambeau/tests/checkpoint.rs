@@ -88,9 +88,11 @@ fn models_in_files() {
         }
         let other = nn::Sequential::new((nn::Conv2d::new(1, 2, 2), nn::BatchNorm2d::new(2)));
         let e = load_model(&other, &path, true).unwrap_err();
-        assert!(e.message().contains("Unexpected key(s) in state_dict: \"4.weight\", \"4.bias\""), "{e}");
-        let report = load_model(&other, &path, false).unwrap();
-        assert_eq!(report.unexpected_keys, ["4.weight", "4.bias"]);
+        assert!(e.message().contains("Unexpected key(s) in state_dict: \"4."), "{e}");
+        let mut report = load_model(&other, &path, false).unwrap();
+        // safetensors files have an order of their own
+        report.unexpected_keys.sort();
+        assert_eq!(report.unexpected_keys, ["4.bias", "4.weight"]);
     }
     torch::serialization::save_sharded(a.state_dict(), folder.path(), "model", 64, None).unwrap();
     let b = model();
