@@ -400,9 +400,7 @@ pub(crate) fn from_file_shared(
     device: Option<Device>,
 ) -> Result<Tensor> {
     if shared {
-        return Err(Error::missing(
-            "from_file(shared=True): writing to the tensor does not write to the file",
-        ));
+        return Err(Error::missing(crate::typed_storage::SHARED_FILE));
     }
     let t = try_from_file(filename, size, dtype.unwrap_or_else(crate::promotion::default_dtype))?;
     ops::to(&t, None, None, device, None, false, false, None)
