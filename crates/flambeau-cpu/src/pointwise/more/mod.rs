@@ -86,29 +86,29 @@ rare! {
     /// Derivative of a component `x` of a Dirichlet variate for its concentration.
     DIRICHLET_GRAD = "_dirichlet_grad" (x, a, total) false cost 300000 => |x, a, total| sampling::dirichlet(x, a, total);
     /// Chebyshev polynomial of the first kind.
-    CHEBYSHEV_T = "chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(x, n);
+    CHEBYSHEV_T = "chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(x, n, V::MAX.to_f64());
     /// Chebyshev polynomial of the second kind.
-    CHEBYSHEV_U = "chebyshev_polynomial_u" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_u(x, n);
+    CHEBYSHEV_U = "chebyshev_polynomial_u" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_u(x, n, V::MAX.to_f64());
     /// Chebyshev polynomial of the third kind.
-    CHEBYSHEV_V = "chebyshev_polynomial_v" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_v(x, n);
+    CHEBYSHEV_V = "chebyshev_polynomial_v" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_v(x, n, V::MAX.to_f64());
     /// Chebyshev polynomial of the fourth kind.
-    CHEBYSHEV_W = "chebyshev_polynomial_w" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_w(x, n);
+    CHEBYSHEV_W = "chebyshev_polynomial_w" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_w(x, n, V::MAX.to_f64());
     /// Chebyshev polynomial of the first kind of `2 x - 1`.
-    SHIFTED_T = "shifted_chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(2.0 * x - 1.0, n);
+    SHIFTED_T = "shifted_chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(2.0 * x - 1.0, n, V::MAX.to_f64());
     /// Chebyshev polynomial of the second kind of `2 x - 1`.
-    SHIFTED_U = "shifted_chebyshev_polynomial_u" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_u(2.0 * x - 1.0, n);
+    SHIFTED_U = "shifted_chebyshev_polynomial_u" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_u(2.0 * x - 1.0, n, V::MAX.to_f64());
     /// Chebyshev polynomial of the third kind of `2 x - 1`.
-    SHIFTED_V = "shifted_chebyshev_polynomial_v" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_v(2.0 * x - 1.0, n);
+    SHIFTED_V = "shifted_chebyshev_polynomial_v" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_v(2.0 * x - 1.0, n, V::MAX.to_f64());
     /// Chebyshev polynomial of the fourth kind of `2 x - 1`.
-    SHIFTED_W = "shifted_chebyshev_polynomial_w" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_w(2.0 * x - 1.0, n);
+    SHIFTED_W = "shifted_chebyshev_polynomial_w" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_w(2.0 * x - 1.0, n, V::MAX.to_f64());
     /// Physicist's Hermite polynomial.
-    HERMITE_H = "hermite_polynomial_h" (x, n) false cost 60000 => |x, n| orthogonal::hermite_h(x, n);
+    HERMITE_H = "hermite_polynomial_h" (x, n) false cost 60000 => |x, n| orthogonal::hermite_h(x, n, V::MAX.to_f64());
     /// Probabilist's Hermite polynomial.
-    HERMITE_HE = "hermite_polynomial_he" (x, n) false cost 60000 => |x, n| orthogonal::hermite_he(x, n);
+    HERMITE_HE = "hermite_polynomial_he" (x, n) false cost 60000 => |x, n| orthogonal::hermite_he(x, n, V::MAX.to_f64());
     /// Laguerre polynomial.
-    LAGUERRE_L = "laguerre_polynomial_l" (x, n) false cost 60000 => |x, n| orthogonal::laguerre_l(x, n);
+    LAGUERRE_L = "laguerre_polynomial_l" (x, n) false cost 60000 => |x, n| orthogonal::laguerre_l(x, n, V::MAX.to_f64());
     /// Legendre polynomial.
-    LEGENDRE_P = "legendre_polynomial_p" (x, n) false cost 60000 => |x, n| orthogonal::legendre_p(x, n);
+    LEGENDRE_P = "legendre_polynomial_p" (x, n) false cost 60000 => |x, n| orthogonal::legendre_p(x, n, V::MAX.to_f64());
 }
 
 /// Greatest common divisor, not negative.
