@@ -467,18 +467,10 @@ pub fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
 /// # Errors
 /// When both are dense and overlap in part: PyTorch refuses that.
 fn overlaps_partially(out: &Tensor, input: &Tensor) -> Result<bool> {
-    if !out.storage().same(input.storage()) || out.numel() == 0 || input.numel() == 0 {
+    if !memory_meets(out, input) {
         return Ok(false);
     }
-    let range = |t: &Tensor| {
-        let s = t.storage_offset() * t.dtype().size() as i64;
-        (s, s + geometry::span(t.sizes(), t.strides()) * t.dtype().size() as i64)
-    };
-    let ((a0, a1), (b0, b1)) = (range(out), range(input));
-    if a1 <= b0 || b1 <= a0 {
-        return Ok(false);
-    }
-    if a0 == b0
+    if out.storage_offset() == input.storage_offset()
         && out.sizes() == input.sizes()
         && out.strides() == input.strides()
         && out.dtype() == input.dtype()
@@ -487,12 +479,29 @@ fn overlaps_partially(out: &Tensor, input: &Tensor) -> Result<bool> {
     }
     let dense = |t: &Tensor| geometry::is_non_overlapping_and_dense(t.sizes(), t.strides());
     if dense(out) && dense(input) {
-        return Err(Error::storage(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory \
-             location. Please clone() the tensor before performing the operation.",
-        ));
+        return Err(shared_memory());
     }
     Ok(true)
+}
+/// Outputs that share memory with an input.
+#[cold]
+pub fn shared_memory() -> Error {
+    Error::storage(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory \
+         location. Please clone() the tensor before performing the operation.",
+    )
+}
+/// Whether the bytes between two tensors' first and last elements meet.
+pub fn memory_meets(a: &Tensor, b: &Tensor) -> bool {
+    if !a.storage().same(b.storage()) || a.numel() == 0 || b.numel() == 0 {
+        return false;
+    }
+    let range = |t: &Tensor| {
+        let s = t.storage_offset() * t.dtype().size() as i64;
+        (s, s + geometry::span(t.sizes(), t.strides()) * t.dtype().size() as i64)
+    };
+    let ((a0, a1), (b0, b1)) = (range(a), range(b));
+    a0 < b1 && b0 < a1
 }
 
 /// Strides in elements of `t` read as `shape`; 0 where it is broadcast.

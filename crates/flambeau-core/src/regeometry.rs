@@ -113,6 +113,7 @@ impl Tensor {
     pub fn try_resize_(&mut self, size: &[i64], memory_format: Option<MemoryFormat>) -> Result<()> {
         ensure!(!self.requires_grad(), Runtime, "cannot resize variables that require grad");
         out::writable(self)?;
+        ensure!(size.iter().all(|n| *n >= 0), Shape, "numel: integer multiplication overflow");
         let strides = match memory_format {
             None if self.sizes() == size => return Ok(()),
             None => geometry::contiguous_strides(size),

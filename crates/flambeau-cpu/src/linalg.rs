@@ -293,13 +293,11 @@ fn svd<T: Field>(m: usize, n: usize, at: impl Fn(usize, usize) -> T) -> Svd<T> {
     let by_rows = |set: &[&Vec<T>], len: usize| -> Vec<T> {
         (0..len).flat_map(|i| set.iter().map(move |col| col[i])).collect()
     };
-    let adjoint = |set: &[&Vec<T>]| -> Vec<T> { set.iter().flat_map(|col| col.iter().map(|x| x.conj())).collect() };
+    let adjoint =
+        |set: &[&Vec<T>]| -> Vec<T> { set.iter().flat_map(|col| col.iter().map(|x| x.conj())).collect() };
     let left: Vec<&Vec<T>> = left.iter().collect();
-    let (u, vh) = if wide {
-        (by_rows(&right, cols), adjoint(&left))
-    } else {
-        (by_rows(&left, rows), adjoint(&right))
-    };
+    let (u, vh) =
+        if wide { (by_rows(&right, cols), adjoint(&left)) } else { (by_rows(&left, rows), adjoint(&right)) };
     Svd { u, s: order.iter().map(|k| size[*k]).collect(), vh }
 }
 
@@ -456,8 +454,9 @@ mod tests {
                 assert!(d.s.windows(2).all(|w| w[0] >= w[1]) && d.s.iter().all(|s| *s >= 0.0));
                 let us: Vec<_> = d.u.iter().enumerate().map(|(i, u)| u * d.s[i % k]).collect();
                 close(&product(&us, &d.vh, m, k, n), &a);
-                let adjoint =
-                    |x: &[Complex<f64>], r: usize, c: usize| (0..r * c).map(|i| x[i % r * c + i / r].conj()).collect::<Vec<_>>();
+                let adjoint = |x: &[Complex<f64>], r: usize, c: usize| {
+                    (0..r * c).map(|i| x[i % r * c + i / r].conj()).collect::<Vec<_>>()
+                };
                 close(&product(&adjoint(&d.u, m, k), &d.u, k, m, k), &eye(k));
                 close(&product(&d.vh, &adjoint(&d.vh, k, n), k, n, k), &eye(k));
             }

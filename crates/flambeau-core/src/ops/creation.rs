@@ -77,7 +77,6 @@ fn zeros_any(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let (dtype, device) = factory(dtype, layout, device, pin_memory)?;
-    ensure!(size.iter().all(|s| *s >= 0), Runtime, "zeros: Dimension size must be non-negative.");
     Tensor::zeros_raw(size, dtype, device)
 }
 

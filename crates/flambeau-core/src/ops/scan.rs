@@ -150,6 +150,7 @@ fn spacing(y: &Tensor, dx: f64, dim: i64, cumulative: bool) -> Result<Tensor> {
 }
 /// `trapezoid.dx`
 pub fn trapezoid(y: &Tensor, dx: crate::Scalar, dim: i64) -> Result<Tensor> {
+    crate::geometry::wrap_dim_strict(dim, y.dim())?;
     no_bool("trapezoid", &[y])?;
     spacing(y, dx.to_f64(), dim, false)
 }

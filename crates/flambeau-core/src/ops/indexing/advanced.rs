@@ -201,7 +201,7 @@ pub fn index_put_(
 ) -> Result<()> {
     ensure!(
         self_.dtype() == values.dtype(),
-        Index,
+        DType,
         "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
         self_.dtype().scalar_type_name(),
         values.dtype().scalar_type_name()

@@ -30,7 +30,7 @@ pub fn index_select_meta(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Out
     } else {
         ensure!(
             index.numel() == 1,
-            Index,
+            Runtime,
             "index_select(): Index to scalar can have only 1 value, got {} value(s)",
             index.numel()
         );
@@ -118,35 +118,33 @@ fn check_source(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: &T
         fmt_sizes(index.sizes())
     );
     ensure!(
-        name != "index_reduce_" || d == 0 || d < source.dim(),
+        d == 0 || d < source.dim(),
         Runtime,
         "{name}(): Indexing dim {d} is out of bounds of the source tensor with dim {}",
         source.dim()
     );
-    // a zero-dim source is one slice
-    if source.dim() > 0 && self_.dim() > 0 {
-        let slices = |t: &Tensor| {
-            let mut s = SizeVec::from_slice(t.sizes());
-            if d < s.len() {
-                s.remove(d);
-            }
-            s
-        };
-        ensure!(
-            source.dim() == self_.dim() && slices(self_) == slices(source),
-            Runtime,
-            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {} \
-             source.shape = {}",
-            fmt_sizes(self_.sizes()),
-            fmt_sizes(source.sizes())
-        );
+    if index.numel() != size(source, d) {
+        let given = index.numel();
+        let d = crate::geometry::wrap_dim_strict(d as i64, source.dim())?;
+        let n = size(source, d);
+        return Err(Error::runtime(format!(
+            "{name}(): Number of indices ({given}) should be equal to source.size(dim): ({n}), for dim: {d}"
+        )));
     }
+    let slices = |t: &Tensor| {
+        let mut s = SizeVec::from_slice(t.sizes());
+        if d < s.len() {
+            s.remove(d);
+        }
+        s
+    };
     ensure!(
-        index.numel() == size(source, d.min(source.dim().saturating_sub(1))),
+        source.dim() == self_.dim() && slices(self_) == slices(source),
         Runtime,
-        "{name}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}",
-        index.numel(),
-        size(source, d.min(source.dim().saturating_sub(1)))
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = {} \
+         source.shape = {}",
+        fmt_sizes(self_.sizes()),
+        fmt_sizes(source.sizes())
     );
     Ok(d)
 }
@@ -194,6 +192,12 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
         "index_copy_(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
         self_.dtype().scalar_type_name(),
         source.dtype().scalar_type_name()
+    );
+    ensure!(
+        source.dim() > 0 || index.numel() == 1,
+        Index,
+        "index_copy_(): When source is scalar, index should have one element (got {})",
+        index.numel()
     );
     let slices = |t: &Tensor| {
         let mut s = SizeVec::from_slice(t.sizes());
