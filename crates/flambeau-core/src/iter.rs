@@ -30,6 +30,8 @@ pub enum Promote {
     SkipFirst,
     /// The first input's dtype; the others are cast to it.
     First,
+    /// As `Default`, from the last input to the first, which errors tell: the operator is another one the other way round.
+    Reversed,
     /// As `Default`; an integer zero in the second input, the divisor, is an error.
     Divide,
 }
@@ -155,8 +157,7 @@ impl PointwiseSpec {
             first
         } else {
             let mut s = ResultTypeState::default();
-            if self.name == "rsub" {
-                // PyTorch's is `sub` the other way round, which errors tell
+            if self.promote == Promote::Reversed {
                 inputs.iter().rev().try_for_each(|t| s.tensor(t))?;
             } else {
                 inputs.iter().try_for_each(|t| s.tensor(t))?;
@@ -304,8 +305,9 @@ pub fn pointwise_out_typed(
         None => spec.compute_dtype(inputs)?,
     };
     if let Some(l) = spec.find(result) {
-        // the magnitude of a complex number is cast where that of a real one is not
-        let name = if spec.name == "abs" && result.is_complex() { "" } else { spec.name };
+        // a real number made of a complex one is cast, whatever the operator asks of others
+        let real = result.is_complex() && l.out.is_floating();
+        let name = if real { "" } else { spec.name };
         crate::out::check_out_dtype(name, l.out, out.dtype())?;
     }
     crate::out::resize_output(out, &shape)?;

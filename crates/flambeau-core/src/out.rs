@@ -251,7 +251,8 @@ pub fn refuse_gradients(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Res
     }
     Ok(())
 }
-fn recorded(t: &Tensor) -> bool {
+/// Whether calls with this tensor are recorded.
+pub(crate) fn recorded(t: &Tensor) -> bool {
     tls::effective(t.key_set()).has(Key::Autograd)
 }
 

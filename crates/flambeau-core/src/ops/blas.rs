@@ -442,7 +442,7 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         return ops::mul(self_, other);
     }
     ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
-    if self_.dim() == 1 && self_.sizes() == other.sizes() && self_.numel() != 1 {
+    if self_.dim() == 1 && self_.sizes() == other.sizes() && self_.numel() != 1 && !self_.dtype().is_wide_unsigned() {
         return ops::dot(self_, other);
     }
     ensure!(
@@ -553,6 +553,11 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
     let x = ops::reshape(&ops::permute(&a, &order_a)?, &[rows, contracted])?;
     let y = ops::reshape(&ops::permute(&b, &order_b)?, &[contracted, cols])?;
     if rows == 1 && cols == 1 {
+        // the products are summed there
+        let d = a.dtype();
+        if d.is_wide_unsigned() || matches!(d, DType::C32 | DType::F8E4M3 | DType::F8E5M2) {
+            return Err(Error::not_implemented_for("sum_cpu", d));
+        }
         let dot = ops::dot(&ops::reshape(&x, &[contracted])?, &ops::reshape(&y, &[contracted])?)?;
         return ops::reshape(&dot, &shape);
     }

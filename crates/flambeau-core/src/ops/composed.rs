@@ -401,8 +401,11 @@ pub fn as_strided_scatter(
 }
 /// A copy of a tensor's whole memory, with the tensor's place in it.
 fn same_layout(t: &Tensor) -> Result<Tensor> {
-    if t.device() == Device::Meta || geometry::has_internal_overlap(t.sizes(), t.strides()) {
+    if geometry::has_internal_overlap(t.sizes(), t.strides()) {
         return ops::clone(t, None);
+    }
+    if t.device() == Device::Meta {
+        return Tensor::empty_strided_raw(t.sizes(), t.strides(), t.dtype(), Device::Meta);
     }
     let n = (t.storage().nbytes() / t.element_size()) as i64;
     let all = Tensor::from_storage(t.storage(), &[n], &[1], 0, t.dtype())?;

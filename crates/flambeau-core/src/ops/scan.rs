@@ -38,7 +38,7 @@ fn accumulate(
         return Ok(());
     }
     let od = out.dtype();
-    if od == DType::C32 {
+    if od == DType::C32 || od == DType::Bool && self_.dim() > 0 {
         return Err(Error::not_implemented_for(label, od));
     }
     let wide = if od.is_integral(true) { DType::I64 } else { od };

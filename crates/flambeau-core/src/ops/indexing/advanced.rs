@@ -206,6 +206,13 @@ pub fn index_put_(
         self_.dtype().scalar_type_name(),
         values.dtype().scalar_type_name()
     );
+    ensure!(
+        indices.len() <= self_.dim(),
+        Index,
+        "too many indices for tensor of dimension {} (got {})",
+        self_.dim(),
+        indices.len()
+    );
     if !accumulate
         && self_.device() != Device::Meta
         && let Some(mask) = as_fill(self_, indices, values)

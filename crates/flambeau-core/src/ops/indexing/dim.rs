@@ -222,8 +222,20 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
         "index_copy_(): Number of indices ({}) should be equal to source.size(dim) ({n})",
         index.numel()
     );
+    slices_exist(self_, d, index)?;
     let bound = |e| Error::index(format!("index_copy_(): {}", out_of_bounds(e, d)));
     over(self_, d, index, source, "index_copy_", bound, erased::index_copy)
+}
+
+/// An empty tensor has no slice to write: PyTorch finds out when it looks at memory that is not there.
+fn slices_exist(self_: &Tensor, d: usize, index: &Tensor) -> Result<()> {
+    if self_.numel() != 0 || self_.dim() == 0 || index.numel() == 0 {
+        return Ok(());
+    }
+    let (mut sizes, mut strides) =
+        (SizeVec::from_slice(self_.sizes()), SizeVec::from_slice(self_.strides()));
+    (sizes[d], strides[d]) = (index.numel(), 0);
+    self_.view_raw(sizes, strides, self_.storage_offset()).map(drop)
 }
 
 /// `index_fill_.int_Scalar`
@@ -237,6 +249,7 @@ pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> R
         "index_fill_(): Converting complex Scalar to non-complex type is not supported"
     );
     let v = element(value, self_.dtype())?;
+    slices_exist(self_, d, index)?;
     let bound = |e| Error::index(out_of_bounds(e, d));
     over(self_, d, index, &v, "index_fill_", bound, erased::index_fill)
 }

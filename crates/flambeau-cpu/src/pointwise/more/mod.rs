@@ -66,7 +66,7 @@ rare! {
     /// Spherical Bessel function of the first kind, order 0.
     SPHERICAL_BESSEL_J0 = "spherical_bessel_j0" (x) false cost 30000 => |x| bessel::spherical_j0(x);
     /// Airy function.
-    AIRY_AI = "airy_ai" (x) false cost 200000 => |x| bessel::airy_ai(x);
+    AIRY_AI = "airy_ai" (x) false cost 200000 => |x| bessel::airy_ai(x, V::MAX.to_f64() < 1e39);
     /// Scaled complementary error function, `exp(x^2) erfc(x)`.
     ERFCX = "erfcx" (x) false cost 50000 => |x| normal::erfcx(x);
     /// Inverse of the normal distribution function.

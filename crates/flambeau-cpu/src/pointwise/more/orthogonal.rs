@@ -5,6 +5,10 @@
 fn degree(n: f64) -> i64 {
     if n.abs() < 9e18 { n as i64 } else { -1 }
 }
+/// Infinite beyond the largest number.
+fn cut(v: f64, top: f64) -> f64 {
+    if v.abs() > top { f64::INFINITY.copysign(v) } else { v }
+}
 /// Three-term recurrence from the first two values up to degree `n`.
 fn recur(n: i64, top: f64, p: f64, q: f64, next: impl Fn(f64, f64, f64) -> f64) -> f64 {
     match n {
@@ -12,13 +16,12 @@ fn recur(n: i64, top: f64, p: f64, q: f64, next: impl Fn(f64, f64, f64) -> f64) 
         0 => return p,
         _ => {}
     }
-    let (mut p, mut q) = (p, if q.abs() > top { f64::INFINITY.copysign(q) } else { q });
+    let (mut p, mut q) = (p, cut(q, top));
     for k in 1..n {
         if q.is_nan() {
             break;
         }
-        let v = next(k as f64, p, q);
-        (p, q) = (q, if v.abs() > top { f64::INFINITY.copysign(v) } else { v });
+        (p, q) = (q, cut(next(k as f64, p, q), top));
     }
     q
 }
@@ -42,7 +45,7 @@ pub fn chebyshev_t(x: f64, n: f64, top: f64) -> f64 {
     if n > 6 && x.abs() < 1.0 {
         return (n as f64 * x.acos()).cos();
     }
-    recur(n, top, 1.0, x, |_, p, q| 2.0 * x * q - p)
+    recur(n, top, 1.0, x, |_, p, q| cut(2.0 * x * q, top) - p)
 }
 /// Second kind.
 pub fn chebyshev_u(x: f64, n: f64, top: f64) -> f64 {
@@ -59,7 +62,7 @@ pub fn chebyshev_u(x: f64, n: f64, top: f64) -> f64 {
         let s = angle.sin();
         return if s != 0.0 { (next * angle).sin() / s } else { next * (next * angle).cos() / x };
     }
-    recur(n, top, 1.0, 2.0 * x, |_, p, q| 2.0 * x * q - p)
+    recur(n, top, 1.0, 2.0 * x, |_, p, q| cut(2.0 * x * q, top) - p)
 }
 /// Third kind.
 pub fn chebyshev_v(x: f64, n: f64, top: f64) -> f64 {
@@ -75,7 +78,7 @@ pub fn chebyshev_v(x: f64, n: f64, top: f64) -> f64 {
         let half = 0.5 * x.acos();
         return (twice * half).cos() / half.cos();
     }
-    recur(n, top, 1.0, 2.0 * x - 1.0, |_, p, q| 2.0 * x * q - p)
+    recur(n, top, 1.0, 2.0 * x - 1.0, |_, p, q| cut(2.0 * x * q, top) - p)
 }
 /// Fourth kind.
 pub fn chebyshev_w(x: f64, n: f64, top: f64) -> f64 {
@@ -91,7 +94,7 @@ pub fn chebyshev_w(x: f64, n: f64, top: f64) -> f64 {
         let half = 0.5 * x.acos();
         return (twice * half).sin() / half.sin();
     }
-    recur(n, top, 1.0, 2.0 * x + 1.0, |_, p, q| 2.0 * x * q - p)
+    recur(n, top, 1.0, 2.0 * x + 1.0, |_, p, q| cut(2.0 * x * q, top) - p)
 }
 /// From this degree on Hermite polynomials overflow anyway.
 const HERMITE_LIMIT: i64 = 512;
@@ -101,7 +104,7 @@ pub fn hermite_h(x: f64, n: f64, top: f64) -> f64 {
     if n > HERMITE_LIMIT {
         return f64::NAN;
     }
-    recur(n, top, 1.0, 2.0 * x, |k, p, q| 2.0 * x * q - 2.0 * k * p)
+    recur(n, top, 1.0, 2.0 * x, |k, p, q| cut(2.0 * x * q, top) - cut(2.0 * k * p, top))
 }
 /// Probabilist's.
 pub fn hermite_he(x: f64, n: f64, top: f64) -> f64 {
@@ -109,7 +112,7 @@ pub fn hermite_he(x: f64, n: f64, top: f64) -> f64 {
     if n > HERMITE_LIMIT {
         return f64::NAN;
     }
-    recur(n, top, 1.0, x, |k, p, q| x * q - k * p)
+    recur(n, top, 1.0, x, |k, p, q| cut(x * q, top) - cut(k * p, top))
 }
 /// Laguerre.
 pub fn laguerre_l(x: f64, n: f64, top: f64) -> f64 {
@@ -117,7 +120,7 @@ pub fn laguerre_l(x: f64, n: f64, top: f64) -> f64 {
     if n >= 0 && x == 0.0 {
         return 1.0;
     }
-    recur(n, top, 1.0, 1.0 - x, |k, p, q| ((2.0 * k + 1.0 - x) * q - k * p) / (k + 1.0))
+    recur(n, top, 1.0, 1.0 - x, |k, p, q| (cut((2.0 * k + 1.0 - x) * q, top) - cut(k * p, top)) / (k + 1.0))
 }
 /// Legendre.
 pub fn legendre_p(x: f64, n: f64, top: f64) -> f64 {
@@ -125,5 +128,5 @@ pub fn legendre_p(x: f64, n: f64, top: f64) -> f64 {
     if n >= 0 && x.abs() == 1.0 {
         return end(x, n, 1.0);
     }
-    recur(n, top, 1.0, x, |k, p, q| ((2.0 * k + 1.0) * x * q - k * p) / (k + 1.0))
+    recur(n, top, 1.0, x, |k, p, q| (cut((2.0 * k + 1.0) * x * q, top) - cut(k * p, top)) / (k + 1.0))
 }
