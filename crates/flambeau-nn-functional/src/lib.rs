@@ -16,5 +16,6 @@ pub mod derivatives;
 pub mod generated;
 mod kernel;
 pub mod ops;
+pub mod sdp;
 
 pub use generated::functional;

@@ -1,8 +1,10 @@
 //! What a module computes, and calls that run its hooks.
 
 use crate::base::Base;
+use crate::hooks::{self, GLOBAL};
 use crate::module::Module;
-use flambeau_core::Tensor;
+use crate::modules::{AttentionArgs, DecoderArgs, EncoderArgs, TransformerArgs};
+use flambeau_core::{Result, Tensor};
 use std::sync::Arc;
 
 /// What a module computes of inputs `I`: `&Tensor`, or a tuple of them.
@@ -55,6 +57,25 @@ impl HookOutput for (Tensor, Tensor) {
         Some((a, b))
     }
 }
+impl HookOutput for (Tensor, (Tensor, Tensor)) {
+    fn tensors(&self) -> Vec<Tensor> {
+        vec![self.0.clone(), self.1.0.clone(), self.1.1.clone()]
+    }
+    fn of(tensors: Vec<Tensor>) -> Option<Self> {
+        let [a, b, c] = <[Tensor; 3]>::try_from(tensors).ok()?;
+        Some((a, (b, c)))
+    }
+}
+impl HookOutput for (Tensor, Option<Tensor>) {
+    fn tensors(&self) -> Vec<Tensor> {
+        std::iter::once(&self.0).chain(&self.1).cloned().collect()
+    }
+    fn of(tensors: Vec<Tensor>) -> Option<Self> {
+        let mut all = tensors.into_iter();
+        let out = (all.next()?, all.next());
+        all.next().is_none().then_some(out)
+    }
+}
 impl HookOutput for Vec<Tensor> {
     fn tensors(&self) -> Vec<Tensor> {
         self.clone()
@@ -73,29 +94,6 @@ pub trait Call<I> {
     fn call(&self, input: I) -> Self::Output;
 }
 
-fn wrong(what: &str, m: &dyn Module) -> ! {
-    panic!("a hook of {} gave another number of {what} than the module has", m.type_name())
-}
-
-/// Inputs after the hooks that run before `forward`; `None` if no hook replaced them.
-#[cold]
-fn before(base: &Base, m: &dyn Module, inputs: Vec<Tensor>) -> (Vec<Tensor>, bool) {
-    base.pre_hooks().into_iter().fold((inputs, false), |(inputs, changed), (_, hook)| {
-        match hook(m, &inputs) {
-            Some(new) => (new, true),
-            None => (inputs, changed),
-        }
-    })
-}
-/// The output after the hooks that run after `forward`.
-#[cold]
-fn after<O: HookOutput>(base: &Base, m: &dyn Module, inputs: &[Tensor], out: O) -> O {
-    base.post_hooks().into_iter().fold(out, |out, (_, hook)| match hook(m, inputs, &out.tensors()) {
-        Some(new) => O::of(new).unwrap_or_else(|| wrong("outputs", m)),
-        None => out,
-    })
-}
-
 macro_rules! call {
     ($life:lifetime, $input:ty, $hrtb:ty, |$i:ident| [$($t:expr),+], |$n:ident| $again:pat => $with:expr) => {
         impl<$life, M, O> Call<$input> for M
@@ -104,19 +102,18 @@ macro_rules! call {
             O: HookOutput,
         {
             type Output = O;
+            #[track_caller]
             fn call(&self, $i: $input) -> O {
-                let Some(base) = self.base().filter(|b| b.has_hooks()) else {
+                let own = self.base().and_then(Base::hooks).filter(|h| h.on_calls());
+                if own.is_none() && !GLOBAL.on_calls() {
                     return self.forward($i);
-                };
+                }
                 let m = self.as_module();
-                let ($n, changed) = before(base, m, vec![$($t.clone()),+]);
-                let out = if changed {
-                    let $again = $n.as_slice() else { wrong("inputs", m) };
-                    self.forward($with)
-                } else {
-                    self.forward($i)
+                let forward = |$n: &[Tensor]| match $n {
+                    $again => self.forward($with),
+                    _ => panic!("a hook of {} gave another number of inputs than the module has", m.type_name()),
                 };
-                after(base, m, &$n, out)
+                hooks::call(m, own, vec![$($t.clone()),+], &forward, O::tensors, O::of)
             }
         }
     };
@@ -130,3 +127,44 @@ call!(
     |i| [i.0, i.1, i.2],
     |n| [a, b, c] => (a, b, c)
 );
+call!(
+    'x,
+    (&'x Tensor, (&'x Tensor, &'x Tensor)),
+    (&'a Tensor, (&'a Tensor, &'a Tensor)),
+    |i| [i.0, i.1.0, i.1.1],
+    |n| [a, b, c] => (a, (b, c))
+);
+call!(
+    'x,
+    (&'x Tensor, &'x Tensor, &'x Tensor, &'x AttentionArgs),
+    (&'a Tensor, &'a Tensor, &'a Tensor, &'a AttentionArgs),
+    |i| [i.0, i.1, i.2],
+    |n| [a, b, c] => (a, b, c, i.3)
+);
+call!('x, (&'x Tensor, &'x EncoderArgs), (&'a Tensor, &'a EncoderArgs), |i| [i.0], |n| [a] => (a, i.1));
+call!(
+    'x,
+    (&'x Tensor, &'x Tensor, &'x DecoderArgs),
+    (&'a Tensor, &'a Tensor, &'a DecoderArgs),
+    |i| [i.0, i.1],
+    |n| [a, b] => (a, b, i.2)
+);
+call!(
+    'x,
+    (&'x Tensor, &'x Tensor, &'x TransformerArgs),
+    (&'a Tensor, &'a Tensor, &'a TransformerArgs),
+    |i| [i.0, i.1],
+    |n| [a, b] => (a, b, i.2)
+);
+
+/// Whether a call of the module has hooks to run.
+pub(crate) fn has_hooks(m: &dyn Module) -> bool {
+    GLOBAL.on_calls() || m.base().and_then(Base::hooks).is_some_and(|h| h.on_calls())
+}
+/// [`Call::call`], with an error instead of a panic where no hook runs.
+pub(crate) fn try_call<M>(m: &M, input: &Tensor, plain: fn(&M, &Tensor) -> Result<Tensor>) -> Result<Tensor>
+where
+    M: for<'a> Forward<&'a Tensor, Output = Tensor>,
+{
+    if has_hooks(m.as_module()) { Ok(m.call(input)) } else { plain(m, input) }
+}

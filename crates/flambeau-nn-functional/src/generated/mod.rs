@@ -17,6 +17,8 @@ pub mod embedding_grad;
 pub mod functional;
 pub mod functions;
 pub mod linear;
+pub mod linear_cross_entropy;
+pub mod linear_cross_entropy_grad;
 pub mod linear_grad;
 pub mod loss;
 pub mod loss_grad;
@@ -30,6 +32,8 @@ pub mod padding_grad;
 pub mod pool;
 pub mod pool_grad;
 pub mod results;
+pub mod rnn;
+pub mod rnn_grad;
 pub mod vision;
 pub mod vision_grad;
 
@@ -171,6 +175,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &attention::FUSED_ATTENTION,
     &attention::FUSED_ATTENTION_BACKWARD,
     &attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU,
+    &attention::ROUNDED_ATTENTION,
+    &attention::MULTI_HEAD_ATTENTION_FORWARD,
     &cells::RNN_TANH_CELL,
     &cells::RNN_RELU_CELL,
     &cells::GRU_CELL,
@@ -233,6 +239,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &embedding::EMBEDDING_BAG,
     &linear::LINEAR,
     &linear::BILINEAR,
+    &linear_cross_entropy::LINEAR_CROSS_ENTROPY,
+    &linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED,
     &loss::FUSED_NLL_LOSS,
     &loss::FUSED_NLL_LOSS_BACKWARD,
     &loss::FUSED_CROSS_ENTROPY,
@@ -304,6 +312,19 @@ pub static OPS: &[&dyn AnyOp] = &[
     &pool::LP_POOL1D,
     &pool::LP_POOL2D,
     &pool::LP_POOL3D,
+    &rnn::LSTM,
+    &rnn::LSTM_PACKED,
+    &rnn::GRU,
+    &rnn::GRU_PACKED,
+    &rnn::RNN_TANH,
+    &rnn::RNN_TANH_PACKED,
+    &rnn::RNN_RELU,
+    &rnn::RNN_RELU_PACKED,
+    &rnn::RECURRENT_LAYER,
+    &rnn::RECURRENT_LAYER_BACKWARD,
+    &rnn::PACK_PADDED_ROWS,
+    &rnn::PAD_PACKED_ROWS,
+    &rnn::PAD_SEQUENCE,
     &vision::RESAMPLE,
     &vision::RESAMPLE_BACKWARD,
     &vision::IM2COL,
@@ -338,10 +359,12 @@ fn fill() {
     dropout_grad::fill();
     embedding_grad::fill();
     linear_grad::fill();
+    linear_cross_entropy_grad::fill();
     loss_grad::fill();
     norm_grad::fill();
     padding_grad::fill();
     pool_grad::fill();
+    rnn_grad::fill();
     vision_grad::fill();
 }
 /// Pins a formula's type.

@@ -4,8 +4,8 @@
 
 #[allow(unused_imports)]
 use super::{
-    activation, attention, cells, conv, dropout, elementwise_loss, embedding, linear, loss, norm, padding,
-    pool, prelude::*, vision,
+    activation, attention, cells, conv, dropout, elementwise_loss, embedding, linear, linear_cross_entropy,
+    loss, norm, padding, pool, prelude::*, rnn, vision,
 };
 
 /// The input, scaled by the slope below 0.
@@ -663,6 +663,100 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     (attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU
         .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
         query, key, value, dropout_p, is_causal, attn_mask, scale,
+    )
+}
+
+/// Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.
+pub fn rounded_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    (attention::ROUNDED_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
+        query, key, value, attn_mask, is_causal, scale,
+    )
+}
+
+/// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
+///
+/// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+///
+/// Documented defaults: `training = true`, `key_padding_mask = None`, `need_weights = true`, `attn_mask = None`, `use_separate_proj_weight = false`, `q_proj_weight = None`, `k_proj_weight = None`, `v_proj_weight = None`, `static_k = None`, `static_v = None`, `average_attn_weights = true`, `is_causal = false`.
+#[doc(alias = "torch.nn.functional.multi_head_attention_forward")]
+pub fn multi_head_attention_forward(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    embed_dim_to_check: i64,
+    num_heads: i64,
+    in_proj_weight: Option<&Tensor>,
+    in_proj_bias: Option<&Tensor>,
+    bias_k: Option<&Tensor>,
+    bias_v: Option<&Tensor>,
+    add_zero_attn: bool,
+    dropout_p: f64,
+    out_proj_weight: &Tensor,
+    out_proj_bias: Option<&Tensor>,
+    training: bool,
+    key_padding_mask: Option<&Tensor>,
+    need_weights: bool,
+    attn_mask: Option<&Tensor>,
+    use_separate_proj_weight: bool,
+    q_proj_weight: Option<&Tensor>,
+    k_proj_weight: Option<&Tensor>,
+    v_proj_weight: Option<&Tensor>,
+    static_k: Option<&Tensor>,
+    static_v: Option<&Tensor>,
+    average_attn_weights: bool,
+    is_causal: bool,
+) -> Result<(Tensor, Option<Tensor>)> {
+    (attention::MULTI_HEAD_ATTENTION_FORWARD.get(
+        query.key_set()
+            | key.key_set()
+            | value.key_set()
+            | opt_keys(in_proj_weight)
+            | opt_keys(in_proj_bias)
+            | opt_keys(bias_k)
+            | opt_keys(bias_v)
+            | out_proj_weight.key_set()
+            | opt_keys(out_proj_bias)
+            | opt_keys(key_padding_mask)
+            | opt_keys(attn_mask)
+            | opt_keys(q_proj_weight)
+            | opt_keys(k_proj_weight)
+            | opt_keys(v_proj_weight)
+            | opt_keys(static_k)
+            | opt_keys(static_v),
+    )?)(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        in_proj_weight,
+        in_proj_bias,
+        bias_k,
+        bias_v,
+        add_zero_attn,
+        dropout_p,
+        out_proj_weight,
+        out_proj_bias,
+        training,
+        key_padding_mask,
+        need_weights,
+        attn_mask,
+        use_separate_proj_weight,
+        q_proj_weight,
+        k_proj_weight,
+        v_proj_weight,
+        static_k,
+        static_v,
+        average_attn_weights,
+        is_causal,
     )
 }
 
@@ -1728,6 +1822,81 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     (linear::BILINEAR.get(input1.key_set() | input2.key_set() | weight.key_set() | opt_keys(bias))?)(
         input1, input2, weight, bias,
+    )
+}
+
+/// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
+///
+/// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+///
+/// Documented defaults: `linear_bias = None`, `weight = None`, `reduction = "mean"`, `ignore_index = None`, `label_smoothing = 0.0`, `chunked = false`, `batch_chunk_size = None`, `chunking_method = "auto"`, `acc_policy = "auto"`, `acc_dtype = None`.
+#[doc(alias = "torch.nn.functional.linear_cross_entropy")]
+pub fn linear_cross_entropy(
+    input: &Tensor,
+    linear_weight: &Tensor,
+    target: &Tensor,
+    linear_bias: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    reduction: &str,
+    ignore_index: Option<i64>,
+    label_smoothing: f64,
+    chunked: bool,
+    batch_chunk_size: Option<i64>,
+    chunking_method: Option<&str>,
+    acc_policy: &str,
+    acc_dtype: Option<DType>,
+) -> Result<Tensor> {
+    (linear_cross_entropy::LINEAR_CROSS_ENTROPY.get(
+        input.key_set()
+            | linear_weight.key_set()
+            | target.key_set()
+            | opt_keys(linear_bias)
+            | opt_keys(weight),
+    )?)(
+        input,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        reduction,
+        ignore_index,
+        label_smoothing,
+        chunked,
+        batch_chunk_size,
+        chunking_method,
+        acc_policy,
+        acc_dtype,
+    )
+}
+
+/// Cross-entropy of a linear map by chunks of rows; the gradient works through the same chunks again.
+pub fn linear_cross_entropy_chunked(
+    input: &Tensor,
+    linear_weight: &Tensor,
+    target: &Tensor,
+    linear_bias: Option<&Tensor>,
+    weight: Option<&Tensor>,
+    reduction: &str,
+    ignore_index: i64,
+    batch_chunk_size: i64,
+    acc_dtype: DType,
+) -> Result<Tensor> {
+    (linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED.get(
+        input.key_set()
+            | linear_weight.key_set()
+            | target.key_set()
+            | opt_keys(linear_bias)
+            | opt_keys(weight),
+    )?)(
+        input,
+        linear_weight,
+        target,
+        linear_bias,
+        weight,
+        reduction,
+        ignore_index,
+        batch_chunk_size,
+        acc_dtype,
     )
 }
 
@@ -2928,6 +3097,313 @@ pub fn lp_pool3d(
     ceil_mode: bool,
 ) -> Result<Tensor> {
     (pool::LP_POOL3D.get(input.key_set())?)(input, norm_type, kernel_size, stride, ceil_mode)
+}
+
+/// Layers of long short-term memory over a batch of sequences: the last layer's hidden states, and the hidden and cell states after the last step.
+///
+/// Input `[steps, batch, features]` (or batch first), `hx` the initial hidden and cell state `[layers * directions, batch, size]`, `params` the weights of each layer and direction: `w_ih`, `w_hh`, then `b_ih` and `b_hh` with `has_biases`, then `w_hr` with a projection.
+#[doc(alias = "torch.lstm")]
+pub fn lstm(
+    input: &Tensor,
+    hx: &[Tensor],
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (rnn::LSTM.get(input.key_set() | list_keys(hx) | list_keys(params))?)(
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+    )
+}
+
+/// `lstm` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+#[doc(alias = "torch.lstm")]
+pub fn lstm_packed(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &[Tensor],
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (rnn::LSTM_PACKED.get(data.key_set() | batch_sizes.key_set() | list_keys(hx) | list_keys(params))?)(
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+    )
+}
+
+/// Layers of gated recurrent units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
+///
+/// Operands as for `lstm`, with one initial state and weights of three gates.
+#[doc(alias = "torch.gru")]
+pub fn gru(
+    input: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::GRU.get(input.key_set() | hx.key_set() | list_keys(params))?)(
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+    )
+}
+
+/// `gru` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+#[doc(alias = "torch.gru")]
+pub fn gru_packed(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::GRU_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+    )
+}
+
+/// Layers of `tanh` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
+///
+/// Operands as for `gru`, with weights of one gate.
+#[doc(alias = "torch.rnn_tanh")]
+pub fn rnn_tanh(
+    input: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::RNN_TANH.get(input.key_set() | hx.key_set() | list_keys(params))?)(
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+    )
+}
+
+/// `rnn_tanh` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+#[doc(alias = "torch.rnn_tanh")]
+pub fn rnn_tanh_packed(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::RNN_TANH_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+    )
+}
+
+/// Layers of `relu` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
+///
+/// Operands as for `gru`, with weights of one gate.
+#[doc(alias = "torch.rnn_relu")]
+pub fn rnn_relu(
+    input: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::RNN_RELU.get(input.key_set() | hx.key_set() | list_keys(params))?)(
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+    )
+}
+
+/// `rnn_relu` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+#[doc(alias = "torch.rnn_relu")]
+pub fn rnn_relu_packed(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    hx: &Tensor,
+    params: &[Tensor],
+    has_biases: bool,
+    num_layers: i64,
+    dropout: f64,
+    train: bool,
+    bidirectional: bool,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::RNN_RELU_PACKED.get(data.key_set() | batch_sizes.key_set() | hx.key_set() | list_keys(params))?)(
+        data,
+        batch_sizes,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+    )
+}
+
+/// One direction of one recurrent layer over packed rows, with the cell states and what its gradient needs. `mode` is 0 for relu, 1 for tanh, 2 for LSTM, 3 for GRU.
+pub fn recurrent_layer(
+    input: &Tensor,
+    hx: &Tensor,
+    c0: Option<&Tensor>,
+    w_ih: &Tensor,
+    w_hh: &Tensor,
+    b_ih: Option<&Tensor>,
+    b_hh: Option<&Tensor>,
+    w_hr: Option<&Tensor>,
+    batch_sizes: &[i64],
+    mode: i64,
+    reverse: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    (rnn::RECURRENT_LAYER.get(
+        input.key_set()
+            | hx.key_set()
+            | opt_keys(c0)
+            | w_ih.key_set()
+            | w_hh.key_set()
+            | opt_keys(b_ih)
+            | opt_keys(b_hh)
+            | opt_keys(w_hr),
+    )?)(input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse)
+}
+
+/// The gradients of a recurrent layer's gates, initial states, and of its results with what later steps add.
+pub fn recurrent_layer_backward(
+    grad_output: Option<&Tensor>,
+    grad_cells: Option<&Tensor>,
+    hx: &Tensor,
+    c0: Option<&Tensor>,
+    w_hh: &Tensor,
+    w_hr: Option<&Tensor>,
+    output: &Tensor,
+    cells: &Tensor,
+    gates: &Tensor,
+    batch_sizes: &[i64],
+    mode: i64,
+    reverse: bool,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    (rnn::RECURRENT_LAYER_BACKWARD.get(
+        opt_keys(grad_output)
+            | opt_keys(grad_cells)
+            | hx.key_set()
+            | opt_keys(c0)
+            | w_hh.key_set()
+            | opt_keys(w_hr)
+            | output.key_set()
+            | cells.key_set()
+            | gates.key_set(),
+    )?)(grad_output, grad_cells, hx, c0, w_hh, w_hr, output, cells, gates, batch_sizes, mode, reverse)
+}
+
+/// The rows of padded sequences, step by step without the padding, and how many each step has. Lengths must not grow.
+#[doc(alias = "torch._pack_padded_sequence")]
+pub fn pack_padded_rows(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<(Tensor, Tensor)> {
+    (rnn::PACK_PADDED_ROWS.get(input.key_set() | lengths.key_set())?)(input, lengths, batch_first)
+}
+
+/// Padded sequences of packed rows, and their lengths.
+#[doc(alias = "torch._pad_packed_sequence")]
+pub fn pad_packed_rows(
+    data: &Tensor,
+    batch_sizes: &Tensor,
+    batch_first: bool,
+    padding_value: Scalar,
+    total_length: i64,
+) -> Result<(Tensor, Tensor)> {
+    (rnn::PAD_PACKED_ROWS.get(data.key_set() | batch_sizes.key_set())?)(
+        data,
+        batch_sizes,
+        batch_first,
+        padding_value,
+        total_length,
+    )
+}
+
+/// Sequences of different lengths side by side, filled up at the right or left.
+///
+/// Documented defaults: `batch_first = false`, `padding_value = 0.0`, `padding_side = "right"`.
+#[doc(alias = "torch.nn.utils.rnn.pad_sequence")]
+pub fn pad_sequence(
+    sequences: &[Tensor],
+    batch_first: bool,
+    padding_value: f64,
+    padding_side: &str,
+) -> Result<Tensor> {
+    (rnn::PAD_SEQUENCE.get(list_keys(sequences))?)(sequences, batch_first, padding_value, padding_side)
 }
 
 /// Resamples one dimension: every result is a weighted sum of a few elements.

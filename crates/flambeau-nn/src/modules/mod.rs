@@ -1,28 +1,49 @@
 //! The documented layers.
 
 mod activation;
+mod attention;
 mod container;
+mod container_by_name;
 mod conv;
 mod dropout;
 mod embedding;
 mod linear;
+mod linear_cross_entropy;
 mod loss;
 mod margins;
+pub mod module;
 mod norm;
 mod pooling;
+mod rnn;
+mod rnn_cells;
+mod rnn_layers;
 mod shape;
+mod transformer;
+mod transformer_layers;
 
 pub use activation::*;
+pub use attention::{
+    AttentionArgs, MultiheadAttention, MultiheadAttentionOptions, OutProjection, get_fastpath_enabled,
+    set_fastpath_enabled,
+};
 pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
 pub use conv::*;
 pub use dropout::*;
 pub use embedding::{Embedding, EmbeddingOptions};
 pub use linear::{Bilinear, BilinearOptions, Identity, IdentityOptions, Linear, LinearOptions};
+pub use linear_cross_entropy::{
+    LinearCrossEntropyLoss, LinearCrossEntropyLossOptions, LinearCrossEntropyOptions,
+};
 pub use loss::*;
 pub use margins::*;
 pub use norm::*;
 pub use pooling::*;
+pub use rnn::{RNNBase, RNNBaseOptions, RecurrentWeights};
+pub use rnn_cells::*;
+pub use rnn_layers::*;
 pub use shape::{Flatten, FlattenOptions, Unflatten, UnflattenOptions};
+pub use transformer::*;
+pub use transformer_layers::*;
 
 /// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
 macro_rules! layer {
@@ -110,6 +131,42 @@ macro_rules! by_name {
         }
     };
 }
+/// Calls by name of a layer whose `forward` takes more than tensors: its parameters, how many are required, and what a
+/// call gives.
+macro_rules! by_values {
+    ($t:ident, $names:expr, $required:literal, |$m:ident, $a:ident| $call:expr) => {
+        impl crate::object::Run for $t {
+            fn class(&self) -> &'static str {
+                stringify!($t)
+            }
+            fn run(
+                &self,
+                inputs: &[flambeau_core::Tensor],
+            ) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
+                let values: Vec<_> = inputs.iter().cloned().map(flambeau_core::Value::Tensor).collect();
+                let out = crate::object::Run::run_by_name(self, &values, &[])?;
+                let given = out.iter().filter(|v| !matches!(v, flambeau_core::Value::None));
+                given.map(flambeau_core::value::FromValue::from_value).collect()
+            }
+            fn run_by_name(
+                &self,
+                args: &[flambeau_core::Value],
+                kwargs: &flambeau_core::library::object::Kwargs,
+            ) -> flambeau_core::Result<Vec<flambeau_core::Value>> {
+                let names = $names;
+                let $a = crate::object::ForwardArgs::bind(stringify!($t), &names, $required, args, kwargs)?;
+                let $m = self;
+                let out: Vec<_> = $call?;
+                Ok(out.into_iter().map(flambeau_core::value::IntoValue::into_value).collect())
+            }
+        }
+        impl flambeau_core::class::Instance for $t {
+            fn into_object(self) -> flambeau_core::library::object::ObjectRef {
+                crate::object::ModuleObject::make(self)
+            }
+        }
+    };
+}
 /// A layer that has nothing but its options.
 macro_rules! plain {
     ($(#[$doc:meta])* $t:ident, $options:ident) => {
@@ -131,7 +188,7 @@ macro_rules! plain {
         }
     };
 }
-use {by_name, layer, layer_of, plain, tuple_of};
+use {by_name, by_values, layer, layer_of, plain, tuple_of};
 
 /// A fresh tensor for a parameter.
 fn empty(
