@@ -28,8 +28,6 @@ pub trait Field:
     fn abs(self) -> f64;
     /// By what LAPACK picks pivots: the sum of the parts' magnitudes.
     fn weight(self) -> f64;
-    /// Real part.
-    fn re(self) -> f64;
     /// Neither infinite nor NaN.
     fn finite(self) -> bool;
 }
@@ -47,9 +45,6 @@ impl Field for f64 {
     }
     fn weight(self) -> f64 {
         f64::abs(self)
-    }
-    fn re(self) -> f64 {
-        self
     }
     fn finite(self) -> bool {
         self.is_finite()
@@ -69,9 +64,6 @@ impl Field for Complex<f64> {
     }
     fn weight(self) -> f64 {
         self.re.abs() + self.im.abs()
-    }
-    fn re(self) -> f64 {
-        self.re
     }
     fn finite(self) -> bool {
         self.re.is_finite() && self.im.is_finite()
