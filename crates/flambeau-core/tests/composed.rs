@@ -245,7 +245,9 @@ fn outputs_that_lie_in_inputs() {
 fn addbmm_grows_what_it_writes() {
     let ones = |s: &[i64]| t(&vec![1.0; s.iter().product::<i64>() as usize], s);
     let x = ones(&[4]);
-    let r = call("torch.Tensor.addbmm_", &[(&x).into(), ones(&[2, 2, 3]).into(), ones(&[2, 3, 4]).into()], &[]).unwrap();
+    let r =
+        call("torch.Tensor.addbmm_", &[(&x).into(), ones(&[2, 2, 3]).into(), ones(&[2, 3, 4]).into()], &[])
+            .unwrap();
     match &r[..] {
         [Value::Tensor(r)] => {
             assert_eq!(r.sizes(), [2, 4]);
@@ -270,7 +272,8 @@ fn pythons_own_names_and_protocols() {
     near(&tensor(r), &[0.0, -1.0, -2.0, -3.0]);
     let r = one("torch.tensordot", &[], &[("a", (&x).into()), ("b", (&x).into()), ("dims", Value::Int(2))]);
     near(&tensor(r.unwrap()), &[30.0]);
-    let parts = one("torch.split", &[], &[("tensor", (&x).into()), ("split_size_or_sections", Value::Int(1))]);
+    let parts =
+        one("torch.split", &[], &[("tensor", (&x).into()), ("split_size_or_sections", Value::Int(1))]);
     let parts = parts.unwrap();
     let n = match &parts[..] {
         [Value::List(l) | Value::Tuple(l)] => l.len(),

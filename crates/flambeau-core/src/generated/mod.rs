@@ -237,6 +237,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &copy::CONTIGUOUS,
     &copy::RESOLVE_CONJ,
     &copy::RESOLVE_NEG,
+    &copy::SET_SOURCE,
     &creation::EMPTY,
     &creation::EMPTY_OUT,
     &creation::EMPTY_STRIDED,

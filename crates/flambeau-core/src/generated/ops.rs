@@ -1387,6 +1387,11 @@ pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
     (copy::RESOLVE_NEG.get(self_.key_set())?)(self_)
 }
 
+/// What `set_` makes of a tensor that requires a gradient: the same memory, and a step that has no derivative.
+pub fn set_source(source: &Tensor) -> Result<Tensor> {
+    (copy::SET_SOURCE.get(source.key_set())?)(source)
+}
+
 /// A tensor with undefined content.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.

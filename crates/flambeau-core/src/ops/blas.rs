@@ -442,7 +442,11 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         return ops::mul(self_, other);
     }
     ensure!(self_.dtype() == other.dtype(), DType, "both inputs should have same dtype");
-    if self_.dim() == 1 && self_.sizes() == other.sizes() && self_.numel() != 1 && !self_.dtype().is_wide_unsigned() {
+    if self_.dim() == 1
+        && self_.sizes() == other.sizes()
+        && self_.numel() != 1
+        && !self_.dtype().is_wide_unsigned()
+    {
         return ops::dot(self_, other);
     }
     ensure!(

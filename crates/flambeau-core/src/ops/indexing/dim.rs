@@ -232,8 +232,7 @@ fn slices_exist(self_: &Tensor, d: usize, index: &Tensor) -> Result<()> {
     if self_.numel() != 0 || self_.dim() == 0 || index.numel() == 0 {
         return Ok(());
     }
-    let (mut sizes, mut strides) =
-        (SizeVec::from_slice(self_.sizes()), SizeVec::from_slice(self_.strides()));
+    let (mut sizes, mut strides) = (SizeVec::from_slice(self_.sizes()), SizeVec::from_slice(self_.strides()));
     (sizes[d], strides[d]) = (index.numel(), 0);
     self_.view_raw(sizes, strides, self_.storage_offset()).map(drop)
 }
