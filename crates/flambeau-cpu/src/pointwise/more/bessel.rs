@@ -128,9 +128,8 @@ pub fn spherical_j0(x: f64) -> f64 {
     x.sin() / x
 }
 
-/// Airy function. `single`: of a float32, whose phase far on the oscillating side is rounded to float32 as well, since no
-/// more than that is known of it.
-pub fn airy_ai(x: f64, single: bool) -> f64 {
+/// Airy function.
+pub fn airy_ai(x: f64) -> f64 {
     if x.is_nan() || x.is_infinite() {
         return f64::NAN;
     }
@@ -142,7 +141,7 @@ pub fn airy_ai(x: f64, single: bool) -> f64 {
         return (x / 3.0).sqrt() / PI * k_integral(zeta, 1.0 / 3.0) * (-zeta).exp();
     }
     if x < -7.0 {
-        return airy_negative(-x, zeta, single);
+        return airy_negative(-x, zeta);
     }
     // f and g of the Maclaurin series
     let cube = x * x * x;
@@ -157,7 +156,7 @@ pub fn airy_ai(x: f64, single: bool) -> f64 {
     0.355_028_053_887_817_24 * sf - 0.258_819_403_792_806_8 * sg
 }
 /// The oscillating side's asymptotic series, `x` being the magnitude.
-fn airy_negative(x: f64, zeta: f64, single: bool) -> f64 {
+fn airy_negative(x: f64, zeta: f64) -> f64 {
     // u_k / zeta^k, their signs going + + - - in pairs
     let (mut term, mut even, mut odd, mut k) = (1.0f64, 1.0, 0.0, 1.0);
     loop {
@@ -175,11 +174,6 @@ fn airy_negative(x: f64, zeta: f64, single: bool) -> f64 {
         }
         k += 1.0;
     }
-    let phase = if single {
-        let x = x as f32;
-        f64::from(2.0 * x * x.sqrt() / 3.0 + FRAC_PI_4 as f32)
-    } else {
-        zeta + FRAC_PI_4
-    };
+    let phase = zeta + FRAC_PI_4;
     (phase.sin() * even - phase.cos() * odd) / (PI.sqrt() * x.sqrt().sqrt())
 }

@@ -66,7 +66,7 @@ rare! {
     /// Spherical Bessel function of the first kind, order 0.
     SPHERICAL_BESSEL_J0 = "spherical_bessel_j0" (x) false cost 30000 => |x| bessel::spherical_j0(x);
     /// Airy function.
-    AIRY_AI = "airy_ai" (x) false cost 200000 => |x| bessel::airy_ai(x, V::MAX.to_f64() < 1e39);
+    AIRY_AI = "airy_ai" (x) false cost 200000 => |x| bessel::airy_ai(x);
     /// Scaled complementary error function, `exp(x^2) erfc(x)`.
     ERFCX = "erfcx" (x) false cost 50000 => |x| normal::erfcx(x);
     /// Inverse of the normal distribution function.
@@ -86,29 +86,29 @@ rare! {
     /// Derivative of a component `x` of a Dirichlet variate for its concentration.
     DIRICHLET_GRAD = "_dirichlet_grad" (x, a, total) false cost 300000 => |x, a, total| sampling::dirichlet(x, a, total);
     /// Chebyshev polynomial of the first kind.
-    CHEBYSHEV_T = "chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(x, n, V::MAX.to_f64());
+    CHEBYSHEV_T = "chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(x, n);
     /// Chebyshev polynomial of the second kind.
-    CHEBYSHEV_U = "chebyshev_polynomial_u" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_u(x, n, V::MAX.to_f64());
+    CHEBYSHEV_U = "chebyshev_polynomial_u" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_u(x, n);
     /// Chebyshev polynomial of the third kind.
-    CHEBYSHEV_V = "chebyshev_polynomial_v" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_v(x, n, V::MAX.to_f64());
+    CHEBYSHEV_V = "chebyshev_polynomial_v" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_v(x, n);
     /// Chebyshev polynomial of the fourth kind.
-    CHEBYSHEV_W = "chebyshev_polynomial_w" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_w(x, n, V::MAX.to_f64());
+    CHEBYSHEV_W = "chebyshev_polynomial_w" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_w(x, n);
     /// Chebyshev polynomial of the first kind of `2 x - 1`.
-    SHIFTED_T = "shifted_chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(2.0 * x - 1.0, n, V::MAX.to_f64());
+    SHIFTED_T = "shifted_chebyshev_polynomial_t" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_t(2.0 * x - 1.0, n);
     /// Chebyshev polynomial of the second kind of `2 x - 1`.
-    SHIFTED_U = "shifted_chebyshev_polynomial_u" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_u(2.0 * x - 1.0, n, V::MAX.to_f64());
+    SHIFTED_U = "shifted_chebyshev_polynomial_u" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_u(2.0 * x - 1.0, n);
     /// Chebyshev polynomial of the third kind of `2 x - 1`.
-    SHIFTED_V = "shifted_chebyshev_polynomial_v" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_v(2.0 * x - 1.0, n, V::MAX.to_f64());
+    SHIFTED_V = "shifted_chebyshev_polynomial_v" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_v(2.0 * x - 1.0, n);
     /// Chebyshev polynomial of the fourth kind of `2 x - 1`.
-    SHIFTED_W = "shifted_chebyshev_polynomial_w" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_w(2.0 * x - 1.0, n, V::MAX.to_f64());
+    SHIFTED_W = "shifted_chebyshev_polynomial_w" (x, n) false cost 60000 => |x, n| orthogonal::chebyshev_w(2.0 * x - 1.0, n);
     /// Physicist's Hermite polynomial.
-    HERMITE_H = "hermite_polynomial_h" (x, n) false cost 60000 => |x, n| orthogonal::hermite_h(x, n, V::MAX.to_f64());
+    HERMITE_H = "hermite_polynomial_h" (x, n) false cost 60000 => |x, n| orthogonal::hermite_h(x, n);
     /// Probabilist's Hermite polynomial.
-    HERMITE_HE = "hermite_polynomial_he" (x, n) false cost 60000 => |x, n| orthogonal::hermite_he(x, n, V::MAX.to_f64());
+    HERMITE_HE = "hermite_polynomial_he" (x, n) false cost 60000 => |x, n| orthogonal::hermite_he(x, n);
     /// Laguerre polynomial.
-    LAGUERRE_L = "laguerre_polynomial_l" (x, n) false cost 60000 => |x, n| orthogonal::laguerre_l(x, n, V::MAX.to_f64());
+    LAGUERRE_L = "laguerre_polynomial_l" (x, n) false cost 60000 => |x, n| orthogonal::laguerre_l(x, n);
     /// Legendre polynomial.
-    LEGENDRE_P = "legendre_polynomial_p" (x, n) false cost 60000 => |x, n| orthogonal::legendre_p(x, n, V::MAX.to_f64());
+    LEGENDRE_P = "legendre_polynomial_p" (x, n) false cost 60000 => |x, n| orthogonal::legendre_p(x, n);
 }
 
 /// Greatest common divisor, not negative.

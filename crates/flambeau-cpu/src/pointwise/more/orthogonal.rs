@@ -1,27 +1,22 @@
-//! Orthogonal polynomials by degree; a negative degree gives 0, a degree is truncated to an integer. `top` is the largest
-//! number of the element type: what a recurrence makes larger is infinite, as if it ran in that type.
+//! Orthogonal polynomials by degree; a negative degree gives 0, a degree is truncated to an integer.
 
 /// A degree as an integer; what no integer holds counts as negative.
 fn degree(n: f64) -> i64 {
     if n.abs() < 9e18 { n as i64 } else { -1 }
 }
-/// Infinite beyond the largest number.
-fn cut(v: f64, top: f64) -> f64 {
-    if v.abs() > top { f64::INFINITY.copysign(v) } else { v }
-}
 /// Three-term recurrence from the first two values up to degree `n`.
-fn recur(n: i64, top: f64, p: f64, q: f64, next: impl Fn(f64, f64, f64) -> f64) -> f64 {
+fn recur(n: i64, p: f64, q: f64, next: impl Fn(f64, f64, f64) -> f64) -> f64 {
     match n {
         ..0 => return 0.0,
         0 => return p,
         _ => {}
     }
-    let (mut p, mut q) = (p, cut(q, top));
+    let (mut p, mut q) = (p, q);
     for k in 1..n {
         if q.is_nan() {
             break;
         }
-        (p, q) = (q, cut(next(k as f64, p, q), top));
+        (p, q) = (q, next(k as f64, p, q));
     }
     q
 }
@@ -34,7 +29,7 @@ fn end(x: f64, n: i64, v: f64) -> f64 {
 }
 
 /// First kind.
-pub fn chebyshev_t(x: f64, n: f64, top: f64) -> f64 {
+pub fn chebyshev_t(x: f64, n: f64) -> f64 {
     let n = degree(n);
     if n < 0 {
         return 0.0;
@@ -45,10 +40,10 @@ pub fn chebyshev_t(x: f64, n: f64, top: f64) -> f64 {
     if n > 6 && x.abs() < 1.0 {
         return (n as f64 * x.acos()).cos();
     }
-    recur(n, top, 1.0, x, |_, p, q| cut(2.0 * x * q, top) - p)
+    recur(n, 1.0, x, |_, p, q| 2.0 * x * q - p)
 }
 /// Second kind.
-pub fn chebyshev_u(x: f64, n: f64, top: f64) -> f64 {
+pub fn chebyshev_u(x: f64, n: f64) -> f64 {
     let n = degree(n);
     if n < 0 {
         return 0.0;
@@ -62,10 +57,10 @@ pub fn chebyshev_u(x: f64, n: f64, top: f64) -> f64 {
         let s = angle.sin();
         return if s != 0.0 { (next * angle).sin() / s } else { next * (next * angle).cos() / x };
     }
-    recur(n, top, 1.0, 2.0 * x, |_, p, q| cut(2.0 * x * q, top) - p)
+    recur(n, 1.0, 2.0 * x, |_, p, q| 2.0 * x * q - p)
 }
 /// Third kind.
-pub fn chebyshev_v(x: f64, n: f64, top: f64) -> f64 {
+pub fn chebyshev_v(x: f64, n: f64) -> f64 {
     let n = degree(n);
     if n < 0 {
         return 0.0;
@@ -78,10 +73,10 @@ pub fn chebyshev_v(x: f64, n: f64, top: f64) -> f64 {
         let half = 0.5 * x.acos();
         return (twice * half).cos() / half.cos();
     }
-    recur(n, top, 1.0, 2.0 * x - 1.0, |_, p, q| cut(2.0 * x * q, top) - p)
+    recur(n, 1.0, 2.0 * x - 1.0, |_, p, q| 2.0 * x * q - p)
 }
 /// Fourth kind.
-pub fn chebyshev_w(x: f64, n: f64, top: f64) -> f64 {
+pub fn chebyshev_w(x: f64, n: f64) -> f64 {
     let n = degree(n);
     if n < 0 {
         return 0.0;
@@ -94,39 +89,39 @@ pub fn chebyshev_w(x: f64, n: f64, top: f64) -> f64 {
         let half = 0.5 * x.acos();
         return (twice * half).sin() / half.sin();
     }
-    recur(n, top, 1.0, 2.0 * x + 1.0, |_, p, q| cut(2.0 * x * q, top) - p)
+    recur(n, 1.0, 2.0 * x + 1.0, |_, p, q| 2.0 * x * q - p)
 }
 /// From this degree on Hermite polynomials overflow anyway.
 const HERMITE_LIMIT: i64 = 512;
 /// Physicist's.
-pub fn hermite_h(x: f64, n: f64, top: f64) -> f64 {
+pub fn hermite_h(x: f64, n: f64) -> f64 {
     let n = degree(n);
     if n > HERMITE_LIMIT {
         return f64::NAN;
     }
-    recur(n, top, 1.0, 2.0 * x, |k, p, q| cut(2.0 * x * q, top) - cut(2.0 * k * p, top))
+    recur(n, 1.0, 2.0 * x, |k, p, q| 2.0 * x * q - 2.0 * k * p)
 }
 /// Probabilist's.
-pub fn hermite_he(x: f64, n: f64, top: f64) -> f64 {
+pub fn hermite_he(x: f64, n: f64) -> f64 {
     let n = degree(n);
     if n > HERMITE_LIMIT {
         return f64::NAN;
     }
-    recur(n, top, 1.0, x, |k, p, q| cut(x * q, top) - cut(k * p, top))
+    recur(n, 1.0, x, |k, p, q| x * q - k * p)
 }
 /// Laguerre.
-pub fn laguerre_l(x: f64, n: f64, top: f64) -> f64 {
+pub fn laguerre_l(x: f64, n: f64) -> f64 {
     let n = degree(n);
     if n >= 0 && x == 0.0 {
         return 1.0;
     }
-    recur(n, top, 1.0, 1.0 - x, |k, p, q| (cut((2.0 * k + 1.0 - x) * q, top) - cut(k * p, top)) / (k + 1.0))
+    recur(n, 1.0, 1.0 - x, |k, p, q| ((2.0 * k + 1.0 - x) * q - k * p) / (k + 1.0))
 }
 /// Legendre.
-pub fn legendre_p(x: f64, n: f64, top: f64) -> f64 {
+pub fn legendre_p(x: f64, n: f64) -> f64 {
     let n = degree(n);
     if n >= 0 && x.abs() == 1.0 {
         return end(x, n, 1.0);
     }
-    recur(n, top, 1.0, x, |k, p, q| (cut((2.0 * k + 1.0) * x * q, top) - cut(k * p, top)) / (k + 1.0))
+    recur(n, 1.0, x, |k, p, q| ((2.0 * k + 1.0) * x * q - k * p) / (k + 1.0))
 }
