@@ -142,6 +142,7 @@ pub mod quasirandom {
 }
 
 /// Operators and classes by name (`torch.library`).
+#[doc(alias = "torch.library")]
 pub mod library {
     pub use flambeau_autograd::library::{OpcheckOptions, opcheck, register_autograd, register_autograd_in};
     pub use flambeau_core::Value;
