@@ -146,9 +146,9 @@ impl Algorithm for NAdamOptions {
                 maximize: self.maximize,
                 correction2: 1.0 - betas.1.powf(n.step),
                 by_grad: -self.lr.round(self.lr.times(1.0 - n.mu) / self.lr.round(1.0 - n.product)),
-                by_moment: -self.lr.round(
-                    self.lr.times(n.mu_next) / self.lr.round(1.0 - n.product * n.mu_next),
-                ),
+                by_moment: -self
+                    .lr
+                    .round(self.lr.times(n.mu_next) / self.lr.round(1.0 - n.product * n.mu_next)),
             };
             Ok((rule, KEPT.to_vec()))
         })
