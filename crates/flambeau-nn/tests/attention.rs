@@ -156,7 +156,8 @@ fn stacks_have_copies() {
     assert_ne!(encoder.layers[0].linear1.weight.id(), encoder.layers[1].linear1.weight.id());
     encoder.to(DType::F64);
     assert_eq!(encoder.call(&torch::randn([3, 1, 8]).to(DType::F64)).dtype(), DType::F64);
-    let prelu = TransformerEncoderLayerOptions::new(8, 2).activation(nn::Activation::module(nn::Linear::new(1, 1)));
+    let prelu =
+        TransformerEncoderLayerOptions::new(8, 2).activation(nn::Activation::module(nn::Linear::new(1, 1)));
     let e = TransformerEncoderOptions::new(prelu.build(), 2).try_build().unwrap_err();
     assert_eq!(e.kind(), flambeau_core::ErrorKind::Missing);
 }
@@ -203,7 +204,8 @@ fn chunks_change_nothing() {
     for reduction in ["mean", "sum", "none"] {
         let make = |o: Option<LinearCrossEntropyOptions>| {
             torch_seed(1);
-            let mut l = LinearCrossEntropyLossOptions::new(5, 9).bias(true).reduction(reduction).ignore_index(2);
+            let mut l =
+                LinearCrossEntropyLossOptions::new(5, 9).bias(true).reduction(reduction).ignore_index(2);
             l.options = o;
             l.build()
         };
