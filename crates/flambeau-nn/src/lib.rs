@@ -31,9 +31,12 @@ pub mod args;
 mod base;
 mod field;
 mod forward;
+#[doc(alias = "torch.nn.init")]
 pub mod init;
+mod late;
 mod module;
 mod modules;
+mod native;
 pub mod object;
 mod parameter;
 mod repr;

@@ -4,6 +4,7 @@ use crate::forward::Forward;
 use crate::module::Module;
 use flambeau_core::ergonomic::expect;
 use flambeau_core::library::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::value::FromValue;
 use flambeau_core::{Error, Result, Tensor, TensorOptions, Value, ensure};
 use std::any::Any;
 use std::sync::RwLock;
@@ -17,6 +18,94 @@ pub trait Run: Module {
     /// # Errors
     /// Inputs that do not fit.
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+    /// `forward` of any arguments, as a call by name gives them. By default they are all tensors, in order.
+    ///
+    /// # Errors
+    /// Arguments that do not fit.
+    fn run_by_name(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        let tensors = args.iter().chain(kwargs.iter().map(|(_, v)| v)).map(|v| match v {
+            Value::Tensor(t) => Ok(t.clone()),
+            other => Err(Error::type_(format!("{} takes tensors, not {}", self.class(), other.type_name()))),
+        });
+        let tensors = tensors.collect::<Result<Vec<_>>>()?;
+        Ok(self.run(&tensors)?.into_iter().map(Value::Tensor).collect())
+    }
+}
+
+/// The arguments of a call by the parameters' names, with Python's error texts. Those left out are `None`.
+pub struct CallArgs(Vec<Option<Value>>);
+impl CallArgs {
+    /// Puts the arguments of `forward` into one slot per parameter; the first `required` ones have no default.
+    ///
+    /// # Errors
+    /// Too many, unknown, repeated or missing arguments.
+    pub fn forward(
+        class: &str,
+        names: &[&str],
+        required: usize,
+        args: &[Value],
+        kwargs: &Kwargs,
+    ) -> Result<CallArgs> {
+        Self::bind(&format!("{class}.forward"), 1, names, required, args, kwargs)
+    }
+    /// The same for any function; of a method, Python counts the object too.
+    ///
+    /// # Errors
+    /// Too many, unknown, repeated or missing arguments.
+    pub fn bind(
+        function: &str,
+        own: usize,
+        names: &[&str],
+        required: usize,
+        args: &[Value],
+        kwargs: &Kwargs,
+    ) -> Result<CallArgs> {
+        let (n, given) = (names.len(), args.len());
+        let range =
+            if required < n { format!("from {} to {}", required + own, n + own) } else { (n + own).to_string() };
+        ensure!(
+            given <= n,
+            Type,
+            "{function}() takes {range} positional arguments but {} were given",
+            given + own
+        );
+        let mut slots: Vec<Option<Value>> = args.iter().cloned().map(Some).collect();
+        slots.resize(n, None);
+        for (key, v) in kwargs {
+            let Some(i) = names.iter().position(|p| p == key) else {
+                return Err(Error::type_(format!(
+                    "{function}() got an unexpected keyword argument '{key}'"
+                )));
+            };
+            ensure!(slots[i].is_none(), Type, "{function}() got multiple values for argument '{key}'");
+            slots[i] = Some(v.clone());
+        }
+        if let Some(i) = (0..required).find(|i| slots[*i].is_none()) {
+            return Err(Error::type_(format!(
+                "{function}() missing 1 required positional argument: '{}'",
+                names[i]
+            )));
+        }
+        Ok(CallArgs(slots))
+    }
+    /// An argument that must be there.
+    ///
+    /// # Errors
+    /// A value of another type.
+    pub fn must<T: FromValue>(&self, i: usize) -> Result<T> {
+        T::from_value(self.0[i].as_ref().unwrap_or(&Value::None))
+    }
+    /// An argument, unless it was left out or is `None`.
+    ///
+    /// # Errors
+    /// A value of another type.
+    pub fn get<T: FromValue>(&self, i: usize) -> Result<Option<T>> {
+        self.0[i].as_ref().map_or(Ok(None), Option::from_value)
+    }
+    /// The argument as it was given.
+    pub fn value(&self, i: usize) -> &Value {
+        self.0[i].as_ref().unwrap_or(&Value::None)
+    }
 }
 impl Forward<&Tensor> for dyn Run {
     type Output = Tensor;
@@ -60,12 +149,7 @@ impl Object for ModuleObject {
         self.class
     }
     fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-        let tensors = args.iter().chain(kwargs.iter().map(|(_, v)| v)).map(|v| match v {
-            Value::Tensor(t) => Ok(t.clone()),
-            other => Err(Error::type_(format!("{} takes tensors, not {}", self.class, other.type_name()))),
-        });
-        let tensors = tensors.collect::<Result<Vec<_>>>()?;
-        Ok(self.with(|m| m.run(&tensors))?.into_iter().map(Value::Tensor).collect())
+        self.with(|m| m.run_by_name(args, kwargs))
     }
     fn attribute(&self, name: &str) -> Result<Value> {
         self.with(|m| {

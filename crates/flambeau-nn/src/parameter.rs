@@ -1,5 +1,6 @@
 //! Tensors that belong to a module.
 
+use crate::late::Late;
 use flambeau_core::class::IntoArg;
 use flambeau_core::ergonomic::{Operand, expect};
 use flambeau_core::{Result, Tensor};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 struct Inner {
-    data: Tensor,
+    data: Late,
     replaced: AtomicBool,
 }
 
@@ -40,7 +41,13 @@ impl Parameter {
     }
     /// The tensor itself as a parameter: for optimizers, which take any leaf.
     pub fn of_leaf(data: Tensor) -> Parameter {
+        Self::of_late(data.into())
+    }
+    pub(crate) fn of_late(data: Late) -> Parameter {
         Parameter(Arc::new(Inner { data, replaced: AtomicBool::new(false) }))
+    }
+    pub(crate) fn late(&self) -> &Late {
+        &self.0.data
     }
     /// The tensor.
     pub fn tensor(&self) -> &Tensor {
@@ -92,6 +99,9 @@ impl IntoArg<Tensor> for &Parameter {
 }
 impl fmt::Debug for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_uninitialized() {
+            return f.write_str("<UninitializedParameter>");
+        }
         // a leaf that was taken as it is prints as a plain tensor
         let prefix = if self.is_parameter() { "" } else { "Parameter containing:\n" };
         write!(f, "{prefix}{:?}", self.tensor())
@@ -103,13 +113,19 @@ impl fmt::Debug for Parameter {
 #[doc(alias = "torch.nn.Buffer")]
 #[doc(alias = "torch.nn.parameter.Buffer")]
 pub struct Buffer {
-    data: Tensor,
+    data: Late,
     persistent: bool,
 }
 impl Buffer {
     /// A buffer that is part of the state dict.
     pub fn new(data: Tensor) -> Buffer {
+        Self::of_late(data.into())
+    }
+    pub(crate) fn of_late(data: Late) -> Buffer {
         Buffer { data, persistent: true }
+    }
+    pub(crate) fn late(&self) -> &Late {
+        &self.data
     }
     /// Whether the buffer is part of the state dict.
     pub fn persistent(mut self, on: bool) -> Buffer {
@@ -125,7 +141,7 @@ impl Buffer {
         &self.data
     }
     pub(crate) fn set(&mut self, data: Tensor) {
-        self.data = data;
+        self.data = data.into();
     }
 }
 impl Deref for Buffer {
@@ -146,6 +162,9 @@ impl Operand for Buffer {
 }
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_uninitialized() {
+            return f.write_str("<UninitializedBuffer>");
+        }
         write!(f, "Buffer containing: {:?}", self.tensor())
     }
 }

@@ -14,6 +14,8 @@ use std::fmt;
 pub struct StateDict {
     entries: Vec<(String, Tensor)>,
     versions: Vec<(String, i64)>,
+    /// Names of the entries of lazy modules that have no sizes yet.
+    uninitialized: Vec<String>,
 }
 
 impl StateDict {
@@ -28,6 +30,7 @@ impl StateDict {
     /// Puts a tensor under a name, at the end if the name is new.
     pub fn insert(&mut self, name: impl Into<String>, t: Tensor) {
         let name = name.into();
+        self.uninitialized.retain(|n| *n != name);
         match self.entries.iter_mut().find(|(n, _)| *n == name) {
             Some((_, old)) => *old = t,
             None => self.entries.push((name, t)),
@@ -36,6 +39,7 @@ impl StateDict {
     /// Takes a tensor out.
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
         let i = self.entries.iter().position(|(n, _)| n == name)?;
+        self.uninitialized.retain(|n| n != name);
         Some(self.entries.remove(i).1)
     }
     /// Names and tensors, in order.
@@ -45,6 +49,10 @@ impl StateDict {
     /// Names, in order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|(n, _)| n.as_str())
+    }
+    /// Whether the entry belongs to a lazy module that did not run yet: it has no sizes and no elements.
+    pub fn is_uninitialized(&self, name: &str) -> bool {
+        self.uninitialized.iter().any(|n| n == name)
     }
     /// Number of tensors.
     pub fn len(&self) -> usize {
@@ -129,9 +137,16 @@ pub(crate) fn collect(root: &dyn Module) -> StateDict {
     fn go(m: &dyn Module, prefix: &str, out: &mut StateDict) {
         let own = Own::of(m);
         out.versions.push((prefix.to_owned(), m.version()));
-        let mut add = |name: &str, t: &Tensor| out.entries.push((join(prefix, name), t.alias_detached()));
-        own.parameters.iter().for_each(|(n, p)| add(n, p));
-        own.buffers.iter().filter(|(_, b)| b.is_persistent()).for_each(|(n, b)| add(n, b));
+        let mut add = |name: &str, t: &Tensor, open: bool| {
+            let name = join(prefix, name);
+            if open {
+                out.uninitialized.push(name.clone());
+            }
+            out.entries.push((name, t.alias_detached()));
+        };
+        own.parameters.iter().for_each(|(n, p)| add(n, p, p.is_uninitialized()));
+        let buffers = own.buffers.iter().filter(|(_, b)| b.is_persistent());
+        buffers.for_each(|(n, b)| add(n, b, b.is_uninitialized()));
         for (name, child) in own.modules {
             go(child, &join(prefix, &name), out);
         }
@@ -232,6 +247,21 @@ fn compare(
 ) {
     let own = Own::of(m);
     let persistent = own.buffers.iter().filter(|(_, b)| b.is_persistent()).map(|(n, b)| (n, b.tensor()));
+    // what has no sizes yet takes those of the dict
+    let open = own.parameters.iter().filter(|(_, p)| p.is_uninitialized()).map(|(n, p)| (n, Ok(p)));
+    let open = open.chain(own.buffers.iter().filter(|(_, b)| b.is_uninitialized()).map(|(n, b)| (n, Err(b))));
+    for (name, place) in open {
+        let key = join(prefix, name);
+        if let Some(t) = state.get(&key).filter(|_| !state.is_uninitialized(&key)) {
+            let made = match place {
+                Ok(p) => p.materialize(t.sizes()),
+                Err(b) => b.materialize(t.sizes()),
+            };
+            if let Err(e) = made {
+                report.errors.push(e.to_string());
+            }
+        }
+    }
     let mut local = HashSet::new();
     for (name, here) in own.parameters.iter().map(|(n, p)| (n, p.tensor())).chain(persistent) {
         local.insert(name.as_str());
@@ -250,7 +280,7 @@ fn compare(
                 Err(e) => report.errors.push(e.to_string()),
             }
         }
-        if here.sizes() != there.sizes() {
+        if here.sizes() != there.sizes() && !state.is_uninitialized(&key) {
             report.errors.push(format!(
                 "size mismatch for {key}: copying a param with shape torch.Size({}) from checkpoint, the shape in \
                  current model is torch.Size({}).",

@@ -1,28 +1,48 @@
 //! The documented layers.
 
 mod activation;
+mod adaptive;
 mod container;
 mod conv;
+mod conv_transpose;
 mod dropout;
 mod embedding;
+mod instance_norm;
+mod lazy;
 mod linear;
+mod local_norm;
 mod loss;
 mod margins;
 mod norm;
+mod padding;
 mod pooling;
+mod sampling;
 mod shape;
+mod softmax;
+mod triplet;
+mod unpool;
 
 pub use activation::*;
+pub use adaptive::{AdaptiveLogSoftmaxWithLoss, AdaptiveLogSoftmaxWithLossOptions};
 pub use container::{IntoLayers, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
 pub use conv::*;
+pub use conv_transpose::*;
 pub use dropout::*;
-pub use embedding::{Embedding, EmbeddingOptions};
+pub use embedding::{Embedding, EmbeddingBag, EmbeddingBagOptions, EmbeddingOptions};
+pub use instance_norm::*;
+pub use lazy::*;
 pub use linear::{Bilinear, BilinearOptions, Identity, IdentityOptions, Linear, LinearOptions};
+pub use local_norm::{CrossMapLRN2d, CrossMapLRN2dOptions, LocalResponseNorm, LocalResponseNormOptions};
 pub use loss::*;
 pub use margins::*;
 pub use norm::*;
+pub use padding::*;
 pub use pooling::*;
-pub use shape::{Flatten, FlattenOptions, Unflatten, UnflattenOptions};
+pub use sampling::*;
+pub use shape::*;
+pub use softmax::*;
+pub use triplet::{Distance, TripletMarginWithDistanceLoss, TripletMarginWithDistanceLossOptions};
+pub use unpool::*;
 
 /// What a layer computes of one tensor, from one fallible expression: `try_forward`, `forward`, and the by-name call.
 macro_rules! layer {
@@ -110,6 +130,38 @@ macro_rules! by_name {
         }
     };
 }
+/// Calls by name of a layer whose `forward` takes more than tensors: its parameters, how many are required, and what a
+/// call gives.
+macro_rules! by_values {
+    ($t:ident, [$($name:literal),+], $required:literal, |$m:ident, $a:ident| $call:expr) => {
+        impl crate::object::Run for $t {
+            fn class(&self) -> &'static str {
+                stringify!($t)
+            }
+            fn run(&self, inputs: &[flambeau_core::Tensor]) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
+                let values: Vec<_> = inputs.iter().cloned().map(flambeau_core::Value::Tensor).collect();
+                let out = crate::object::Run::run_by_name(self, &values, &[])?;
+                out.iter().map(flambeau_core::value::FromValue::from_value).collect()
+            }
+            fn run_by_name(
+                &self,
+                args: &[flambeau_core::Value],
+                kwargs: &flambeau_core::library::object::Kwargs,
+            ) -> flambeau_core::Result<Vec<flambeau_core::Value>> {
+                let names = [$($name),+];
+                let $a = crate::object::CallArgs::forward(stringify!($t), &names, $required, args, kwargs)?;
+                let $m = self;
+                let out: Vec<flambeau_core::Tensor> = $call?;
+                Ok(out.into_iter().map(flambeau_core::Value::Tensor).collect())
+            }
+        }
+        impl flambeau_core::class::Instance for $t {
+            fn into_object(self) -> flambeau_core::library::object::ObjectRef {
+                crate::object::ModuleObject::make(self)
+            }
+        }
+    };
+}
 /// A layer that has nothing but its options.
 macro_rules! plain {
     ($(#[$doc:meta])* $t:ident, $options:ident) => {
@@ -131,7 +183,7 @@ macro_rules! plain {
         }
     };
 }
-use {by_name, layer, layer_of, plain, tuple_of};
+use {by_name, by_values, layer, layer_of, plain, tuple_of};
 
 /// A fresh tensor for a parameter.
 fn empty(
