@@ -204,21 +204,17 @@ impl<const N: usize> OwnInts<N> {
     pub fn new(each: [Option<i64>; N]) -> Self {
         OwnInts { each, one: false }
     }
-    /// The sizes for an input.
+    /// The sizes for an input: one for all, or one for each dimension.
     ///
     /// # Errors
     /// For an input with too few dimensions, where its own sizes are wanted.
-    pub fn of(&self, input: &[i64]) -> Result<[i64; N]> {
+    pub fn of(&self, input: &[i64]) -> Result<Vec<i64>> {
         if self.one {
-            return Ok(self.each.map(|s| s.unwrap_or(0)));
+            return Ok(self.each[..1].iter().flatten().copied().collect());
         }
         flambeau_core::ensure!(input.len() > N, Value, "Input dimension should be at least {}", N + 1);
         let own = &input[input.len() - N..];
-        let mut out = [0; N];
-        for (o, (s, n)) in out.iter_mut().zip(self.each.iter().zip(own)) {
-            *o = s.unwrap_or(*n);
-        }
-        Ok(out)
+        Ok(self.each.iter().zip(own).map(|(s, n)| s.unwrap_or(*n)).collect())
     }
     /// The sizes that were given.
     pub fn given(&self) -> impl Iterator<Item = i64> + '_ {
