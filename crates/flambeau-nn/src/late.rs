@@ -43,11 +43,7 @@ impl From<Tensor> for Late {
 }
 
 fn nothing(dtype: Option<DType>, device: Option<Device>) -> Result<Tensor> {
-    Tensor::empty_raw(
-        &[0],
-        dtype.unwrap_or_else(promotion::default_dtype),
-        device.unwrap_or(Device::Cpu),
-    )
+    Tensor::empty_raw(&[0], dtype.unwrap_or_else(promotion::default_dtype), device.unwrap_or(Device::Cpu))
 }
 
 impl Parameter {

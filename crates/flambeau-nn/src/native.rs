@@ -107,14 +107,8 @@ fn calculate_gain(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 
 fn triplet_margin_with_distance_loss(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     const NAME: &str = "triplet_margin_with_distance_loss";
-    let names =
-        ["anchor", "positive", "negative", "distance_function", "margin", "swap", "reduction"];
-    ensure!(
-        args.len() <= 3,
-        Type,
-        "{NAME}() takes 3 positional arguments but {} were given",
-        args.len()
-    );
+    let names = ["anchor", "positive", "negative", "distance_function", "margin", "swap", "reduction"];
+    ensure!(args.len() <= 3, Type, "{NAME}() takes 3 positional arguments but {} were given", args.len());
     let a = CallArgs::bind(NAME, 0, &names, 3, args, kwargs)?;
     let (anchor, positive, negative): (Tensor, Tensor, Tensor) = (a.must(0)?, a.must(1)?, a.must(2)?);
     let given: Option<Distance> = a.get(3)?;

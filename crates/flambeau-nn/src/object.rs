@@ -61,8 +61,11 @@ impl CallArgs {
         kwargs: &Kwargs,
     ) -> Result<CallArgs> {
         let (n, given) = (names.len(), args.len());
-        let range =
-            if required < n { format!("from {} to {}", required + own, n + own) } else { (n + own).to_string() };
+        let range = if required < n {
+            format!("from {} to {}", required + own, n + own)
+        } else {
+            (n + own).to_string()
+        };
         ensure!(
             given <= n,
             Type,
@@ -73,9 +76,7 @@ impl CallArgs {
         slots.resize(n, None);
         for (key, v) in kwargs {
             let Some(i) = names.iter().position(|p| p == key) else {
-                return Err(Error::type_(format!(
-                    "{function}() got an unexpected keyword argument '{key}'"
-                )));
+                return Err(Error::type_(format!("{function}() got an unexpected keyword argument '{key}'")));
             };
             ensure!(slots[i].is_none(), Type, "{function}() got multiple values for argument '{key}'");
             slots[i] = Some(v.clone());

@@ -215,7 +215,8 @@ impl VisitorMut for Convert<'_> {
         if b.is_uninitialized() {
             // the place stays open, for a tensor of the new dtype and device
             if !new.is_same(&old) {
-                *b = Buffer::uninitialized(Some(new.dtype()), Some(new.device()))?.persistent(b.is_persistent());
+                *b = Buffer::uninitialized(Some(new.dtype()), Some(new.device()))?
+                    .persistent(b.is_persistent());
             }
             return Ok(());
         }

@@ -338,12 +338,15 @@ fn definitions_may_end_while_calls_run() {
 /// Schemas come from user code: whatever the string is, the answer is a definition or an error.
 #[test]
 fn broken_schemas_are_errors() {
-    for text in ["a -> (b", "-> (", "x(", "x)(->", "x(Tensor a -> Tensor", "x([ -> ]", "->", "", "é(Tensor é) -> ("] {
+    for text in
+        ["a -> (b", "-> (", "x(", "x)(->", "x(Tensor a -> Tensor", "x([ -> ]", "->", "", "é(Tensor é) -> ("]
+    {
         let made = Library::new("brokenlib", LibraryKind::Fragment).unwrap().define(text);
         assert!(made.is_err(), "{text}");
     }
     // Every string that one cut or one moved piece makes of a good schema.
-    let good = "scale(Tensor(a!) x, int[2]? n=[1, 2], *, str s=\"->\", bool flip=False) -> (Tensor(a!), Tensor out)";
+    let good =
+        "scale(Tensor(a!) x, int[2]? n=[1, 2], *, str s=\"->\", bool flip=False) -> (Tensor(a!), Tensor out)";
     for i in 0..good.len() {
         for j in i..good.len() {
             let text = format!("{}{}{}", &good[j..], &good[..i], &good[i..j]);

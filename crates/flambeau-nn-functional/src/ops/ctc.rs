@@ -186,8 +186,11 @@ fn backward<T: Log>(b: &Batch, zero: bool, g: &[T], p: &[T], nll: &[T], alphas: 
                     if s + 2 >= states { prob } else { T::NEVER }
                 } else {
                     let second = if s + 1 < states { after[s + 1] } else { T::NEVER };
-                    let third =
-                        if s + 2 < states && row.at(s + 2, b.blank) != label { after[s + 2] } else { T::NEVER };
+                    let third = if s + 2 < states && row.at(s + 2, b.blank) != label {
+                        after[s + 2]
+                    } else {
+                        T::NEVER
+                    };
                     lse([after[s], second, third]) + prob
                 };
                 let both = alpha[t * wide + s] + now[s];
@@ -306,7 +309,8 @@ pub fn ctc_loss_of(
     // a batch of one: its targets may be a row
     let p = if single && log_probs.dim() > 0 { core::unsqueeze(log_probs, 1)? } else { log_probs.clone() };
     let targets = cast(targets, DType::I64)?;
-    let (mut loss, _) = super::fused_ctc_loss(&p, &targets, input_lengths, target_lengths, blank, zero_infinity)?;
+    let (mut loss, _) =
+        super::fused_ctc_loss(&p, &targets, input_lengths, target_lengths, blank, zero_infinity)?;
     if zero_infinity {
         let lost = core::eq(&loss, &number(f64::INFINITY)?)?;
         loss = core::where_(&lost, &number(0)?, &loss)?;
@@ -314,7 +318,8 @@ pub fn ctc_loss_of(
     match reduction {
         MEAN => {
             let lengths: Vec<f64> = target_lengths.iter().map(|l| (*l).max(1) as f64).collect();
-            let lengths = cast(&Tensor::from_vec_raw(lengths, &[target_lengths.len() as i64])?, loss.dtype())?;
+            let lengths =
+                cast(&Tensor::from_vec_raw(lengths, &[target_lengths.len() as i64])?, loss.dtype())?;
             core::mean(&core::div(&loss, &lengths)?, None, false, None)
         }
         SUM => core::sum(&loss, None, false, None),

@@ -64,17 +64,18 @@ pub fn fractional_max_pool_meta(
             axes[d],
             x[first + d]
         );
-        ensure!(output_size[d] >= 0, Runtime, "{name}: output_size must not be negative, got {}", by(output_size));
+        ensure!(
+            output_size[d] >= 0,
+            Runtime,
+            "{name}: output_size must not be negative, got {}",
+            by(output_size)
+        );
     }
     let r = random_samples;
     ensure!(r.dtype() == self_.dtype(), Runtime, "Expect _random_samples to have the same dtype as input");
     ensure!(r.dim() == 3, Runtime, "Expect _random_samples to have 3 dimensions, got {}", r.dim());
     let (rows, channels) = if batch == 1 { (x[0], x[1]) } else { (1, x[0]) };
-    ensure!(
-        r.sizes()[0] >= rows,
-        Runtime,
-        "Expect _random_samples.size(0) no less then input batch size."
-    );
+    ensure!(r.sizes()[0] >= rows, Runtime, "Expect _random_samples.size(0) no less then input batch size.");
     ensure!(
         r.sizes()[1] == channels,
         Runtime,
@@ -144,13 +145,7 @@ pub fn fractional_max_pool_cpu(
     let windows: Vec<Vec<Vec<usize>>> = (0..planes as usize)
         .map(|p| {
             let axis = |d| {
-                starts(
-                    phases[p * n + sample(d)],
-                    x.sizes()[first + d],
-                    output_size[d],
-                    kernel_size[d],
-                    round,
-                )
+                starts(phases[p * n + sample(d)], x.sizes()[first + d], output_size[d], kernel_size[d], round)
             };
             (0..n).map(axis).collect()
         })
@@ -224,8 +219,9 @@ fn with_indices(
         }
     };
     let ints = |v: &[i64], what: &str| {
-        per_dim(v, n, &name, what)
-            .map_err(|_| Error::runtime(format!("{name}: {what} must either be a single Int or tuple of Ints")))
+        per_dim(v, n, &name, what).map_err(|_| {
+            Error::runtime(format!("{name}: {what} must either be a single Int or tuple of Ints"))
+        })
     };
     let kernel = ints(kernel_size, "kernel_size")?;
     super::fractional_max_pool(input, &kernel, &ints(&out, "output_size")?, samples)

@@ -94,7 +94,12 @@ impl AdaptiveLogSoftmaxWithLoss {
     /// Log-probabilities of a cluster's classes, given the cluster.
     fn cluster(&self, i: usize, input: &Tensor) -> Result<Tensor> {
         let p = &self.tail[i];
-        f::log_softmax(&linear_of(p, 1)?.try_forward(&linear_of(p, 0)?.try_forward(input)?)?, Some(1), 3, None)
+        f::log_softmax(
+            &linear_of(p, 1)?.try_forward(&linear_of(p, 0)?.try_forward(input)?)?,
+            Some(1),
+            3,
+            None,
+        )
     }
     fn head_of(&self, input: &Tensor) -> Result<Tensor> {
         f::log_softmax(&self.head.try_forward(input)?, Some(1), 3, None)
@@ -147,7 +152,8 @@ impl AdaptiveLogSoftmaxWithLoss {
         let mut places = classes.clone();
         for (i, start) in o.cutoffs.iter().enumerate() {
             let end = o.cutoffs.get(i + 1).copied().unwrap_or(o.n_classes);
-            let inside: Vec<i64> = (0..rows).filter(|r| (*start..end).contains(&classes[*r as usize])).collect();
+            let inside: Vec<i64> =
+                (0..rows).filter(|r| (*start..end).contains(&classes[*r as usize])).collect();
             if inside.is_empty() {
                 continue;
             }

@@ -10,7 +10,13 @@ use flambeau_macros::{Module, class};
 use flambeau_nn_functional::ops as f;
 
 /// What every convolution's constructor checks.
-pub(super) fn check(channels: (i64, i64), groups: i64, padding: Option<&str>, stride: &[i64], mode: &str) -> Result<()> {
+pub(super) fn check(
+    channels: (i64, i64),
+    groups: i64,
+    padding: Option<&str>,
+    stride: &[i64],
+    mode: &str,
+) -> Result<()> {
     ensure!(groups > 0, Value, "groups must be a positive integer");
     ensure!(channels.0 % groups == 0, Value, "in_channels must be divisible by groups");
     ensure!(channels.1 % groups == 0, Value, "out_channels must be divisible by groups");

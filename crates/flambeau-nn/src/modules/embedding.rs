@@ -185,7 +185,9 @@ impl EmbeddingBag {
     pub fn try_reset_parameters(&self) -> Result<()> {
         init::try_normal_(&self.weight, 0.0, 1.0, None)?;
         match self.options.padding_idx {
-            Some(p) => flambeau_autograd::no_grad(|| ops::fill_(&ops::select(&self.weight, 0, p)?, Scalar::Int(0))),
+            Some(p) => {
+                flambeau_autograd::no_grad(|| ops::fill_(&ops::select(&self.weight, 0, p)?, Scalar::Int(0)))
+            }
             None => Ok(()),
         }
     }

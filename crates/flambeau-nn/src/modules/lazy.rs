@@ -1,6 +1,5 @@
 //! Lazy modules: they take the sizes of their parameters from their first input.
 
-use super::{by_name, by_values};
 use super::{
     BatchNorm1d, BatchNorm1dOptions, BatchNorm2d, BatchNorm2dOptions, BatchNorm3d, BatchNorm3dOptions,
     Conv1d, Conv1dOptions, Conv2d, Conv2dOptions, Conv3d, Conv3dOptions, ConvTranspose1d,
@@ -8,6 +7,7 @@ use super::{
     InstanceNorm1d, InstanceNorm1dOptions, InstanceNorm2d, InstanceNorm2dOptions, InstanceNorm3d,
     InstanceNorm3dOptions, Linear, LinearOptions,
 };
+use super::{by_name, by_values};
 use crate::args::{Dims, Padding};
 use crate::base::Base;
 use crate::forward::Forward;

@@ -61,7 +61,8 @@ impl FromValue for Distance {
         let o = o.clone();
         Ok(Distance::Function(Arc::new(move |a, b| {
             let out = o.call(&[Value::Tensor(a.clone()), Value::Tensor(b.clone())], &[])?;
-            out.first().map_or_else(|| Err(Error::runtime("the distance function gave nothing")), Tensor::from_value)
+            out.first()
+                .map_or_else(|| Err(Error::runtime("the distance function gave nothing")), Tensor::from_value)
         })))
     }
 }

@@ -183,10 +183,15 @@ macro_rules! fractional {
                 f::$op(input, &o.kernel_size.each(), size, ratio.as_deref(), true, samples)
             }
         }
-        layer!($pool, |m, x| m.try_forward_with_indices(x).map(|r| r.0), run |m, x| {
-            let (values, indices) = m.try_forward_with_indices(x)?;
-            Ok(if m.options.return_indices { vec![values, indices] } else { vec![values] })
-        });
+        layer!(
+            $pool,
+            |m, x| m.try_forward_with_indices(x).map(|r| r.0),
+            run | m,
+            x | {
+                let (values, indices) = m.try_forward_with_indices(x)?;
+                Ok(if m.options.return_indices { vec![values, indices] } else { vec![values] })
+            }
+        );
     };
 }
 fractional!(

@@ -27,12 +27,15 @@ enum Outside {
     Reflection,
 }
 
-/// From -1..1 to positions.
-fn position(x: &Tensor, size: i64, aligned: bool) -> Result<Tensor> {
-    if aligned {
-        return times(&plus(x, 1.0)?, (size - 1) as f64 / 2.0);
+/// From -1..1 to positions, each step rounded as PyTorch's kernels do: those of planes and those of volumes differ.
+fn position(x: &Tensor, size: i64, aligned: bool, planes: bool) -> Result<Tensor> {
+    let from_zero = plus(x, 1.0)?;
+    match (planes, aligned) {
+        (true, true) => times(&from_zero, (size - 1) as f64 / 2.0),
+        (true, false) => plus(&times(&from_zero, size as f64 / 2.0)?, -0.5),
+        (false, true) => times(&times(&from_zero, 0.5)?, (size - 1) as f64),
+        (false, false) => times(&plus(&times(&from_zero, size as f64)?, -1.0)?, 0.5),
     }
-    times(&plus(&times(&plus(x, 1.0)?, size as f64)?, -1.0)?, 0.5)
 }
 /// Positions outside moved inside, unless zeros are wanted there.
 fn bounded(x: &Tensor, size: i64, outside: Outside, aligned: bool) -> Result<Tensor> {
@@ -209,7 +212,7 @@ fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned:
     }
     // slowest dimension first: the grid's last column belongs to it
     let raw: Vec<Tensor> = (0..n)
-        .map(|d| position(&core::select(grid, -1, (n - 1 - d) as i64)?, x[d + 2], aligned))
+        .map(|d| position(&core::select(grid, -1, (n - 1 - d) as i64)?, x[d + 2], aligned, n == 2))
         .collect::<Result<_>>()?;
     if mode == "bicubic" {
         return bicubic(input, &raw, outside, aligned);
@@ -238,10 +241,16 @@ fn sampled(input: &Tensor, grid: &Tensor, mode: &str, outside: Outside, aligned:
     for corner in 0..1usize << n {
         let mut w: Option<Tensor> = None;
         let mut to = Vec::new();
-        for d in 0..n {
-            let up = corner >> d & 1 == 1;
-            to.push(if up { plus(&low[d], 1.0)? } else { low[d].clone() });
-            let f = if up { part[d].clone() } else { sub(&number(1)?, &part[d])? };
+        // the fastest dimension first, as PyTorch sums and multiplies
+        for d in (0..n).rev() {
+            let up = corner >> (n - 1 - d) & 1 == 1;
+            let next = plus(&low[d], 1.0)?;
+            let f = match (up, n) {
+                (true, _) => part[d].clone(),
+                (false, 2) => sub(&number(1)?, &part[d])?,
+                (false, _) => sub(&next, &at[d])?,
+            };
+            to.insert(0, if up { next } else { low[d].clone() });
             w = Some(match w {
                 None => f,
                 Some(w) => core::mul(&w, &f)?,

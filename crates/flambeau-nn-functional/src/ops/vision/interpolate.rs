@@ -47,7 +47,8 @@ fn cubic_weight(x: f64, a: f64) -> f64 {
 
 /// Lanczos' kernel with three lobes.
 fn lanczos_weight(x: f64) -> f64 {
-    let sinc = |x: f64| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) };
+    let sinc =
+        |x: f64| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) };
     if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
 }
 
